@@ -1,0 +1,127 @@
+"""`advisor diagnose`: what is slow, why, how sure, and what to do."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from advisor.facts import Fact
+    from advisor.findings import Diagnosis
+
+FORMATS = ("terminal", "markdown", "json")
+LEVELS = {"fault": ("fault",), "suspect": ("fault", "suspect"), "never": ()}
+EXAMPLES = """examples:
+  advisor diagnose logs/                     a folder of anything: logs, tool output, mixed
+  kubectl logs job-0 | advisor diagnose -    from a pipe
+  advisor diagnose --collect                 look at this machine (reads only, makes no traffic)
+  advisor diagnose job.log --format markdown -o report.md
+  advisor diagnose nccl-tests.txt --given nodes=2,gpus_per_node=8,nics=8x400
+"""
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the command."""
+    command = subparsers.add_parser(
+        "diagnose",
+        help="find the cause in logs, tool output or on this machine",
+        description="Reads whatever you have and names the cause, how sure it is and why, and what to do or run next.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("paths", nargs="*", metavar="PATH", help="files or folders; - for standard input")
+    command.add_argument("--collect", action="store_true", help="add what this machine says; reads only, no traffic")
+    command.add_argument("--given", action="append", default=[], metavar="KEY=VALUE,...",
+                         help="what the files do not say: nodes, gpus_per_node, nics (8x400), gpu, fabric")  # fmt: skip
+    command.add_argument("--format", choices=FORMATS, default="terminal")
+    command.add_argument("--json", action="store_true", help="the same as --format json")
+    command.add_argument("-o", "--output", metavar="FILE", help="write there instead of to standard output")
+    command.add_argument("--rules", action="append", default=[], metavar="DIR", help="add or override rules from there")
+    command.add_argument("--fail-on", choices=LEVELS, default="fault", help="verdicts that exit with 1 (default: fault)")
+    command.add_argument("-v", "--verbose", action="store_true", help="show everything, nothing folded")
+    command.set_defaults(run=run)
+
+
+def parse_given(texts: list[str]) -> list[Fact]:
+    """`nodes=2,gpus_per_node=8,nics=8x200` as a fact. Raises UsageError that names the wrong part."""
+    from advisor.data import phrase
+    from advisor.errors import UsageError
+    from advisor.facts import Given, Origin
+
+    if not texts:
+        return []
+    origin = Origin("--given", 0, 0, ",".join(texts), "given")
+    given = Given(origins=(origin,))
+    for part in ",".join(texts).split(","):
+        key, _, value = part.strip().partition("=")
+        try:
+            if key == "nics":
+                count, _, rate = value.partition("x")
+                given.nics, given.nic_gbit_s = int(count), float(rate) if rate else None
+            elif key in ("nodes", "gpus_per_node"):
+                setattr(given, key, int(value))
+            elif key in ("gpu", "fabric"):
+                setattr(given, key, value.lower())
+            else:
+                raise ValueError(key)
+        except ValueError:
+            raise UsageError(phrase("given-wrong", part=part), remedy=phrase("given-remedy")) from None
+    return [given]
+
+
+def _render(diagnosis: Diagnosis, args: argparse.Namespace) -> str | None:
+    """The report as text; None when it was written to the terminal at once."""
+    if args.json or args.format == "json":
+        from advisor.render import json as as_json
+
+        return as_json.render(diagnosis)
+    if args.format == "markdown":
+        from advisor.render import markdown
+
+        return markdown.render(diagnosis)
+    from rich.console import Console
+
+    from advisor.render import terminal
+
+    if args.output:
+        with open(args.output, "w", encoding="utf-8") as file:  # noqa: PTH123
+            terminal.render(diagnosis, Console(file=file, width=100), verbose=args.verbose)
+    else:
+        terminal.render(diagnosis, Console(), verbose=args.verbose)
+    return None
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, diagnose, print; the exit code says what was found."""
+    from pathlib import Path
+
+    from advisor.data import catalogue, phrase
+    from advisor.diagnosis import diagnose
+    from advisor.errors import UsageError
+    from advisor.read.unpack import documents
+
+    if not args.paths and not args.collect and not args.given:
+        raise UsageError(phrase("nothing-given"), remedy=phrase("nothing-given-remedy"))
+    inputs = documents(args.paths)
+    if args.collect:
+        from advisor.collect.local import collect
+
+        inputs = [*inputs, *collect()]
+    data = catalogue()
+    if args.rules:
+        from advisor.compile import with_packs
+
+        data = with_packs(data, [Path(folder) for folder in args.rules])
+    outcome = diagnose(inputs, parse_given(args.given), data)
+    for problem in outcome.inference.problems:
+        print(f"advisor: {problem}", file=sys.stderr)
+    text = _render(outcome.diagnosis, args)
+    if text is not None and args.output:
+        Path(args.output).write_text(text, encoding="utf-8")
+    elif text is not None:
+        sys.stdout.write(text)
+    if not outcome.usable:
+        print(f"advisor: {phrase('no-usable-input')}", file=sys.stderr)
+        return 3
+    return int(outcome.diagnosis.verdict in LEVELS[args.fail_on])

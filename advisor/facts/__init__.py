@@ -1,0 +1,22 @@
+"""All fact types, by name. A new kind of fact is a class in one of these modules, imported here."""
+
+from advisor.facts.base import Conflict, Fact, Origin, fact_name, field_names
+from advisor.facts.expectation import Assessment, Given, Stage
+from advisor.facts.fabric import RdmaAbsent, RdmaPort
+from advisor.facts.host import EnvVar, Gpu, GpuTopology, NetInterface, TopoPath
+from advisor.facts.measurement import CollectiveTest, PingTest, Point, RdmaPoint, RdmaTest, TcpTest
+from advisor.facts.nccl import Edge, NcclMessage, NcclProcess, NcclRank
+
+from advisor.facts.store import FactStore
+
+__all__ = [
+    "FactStore", "FACT_TYPES", "Assessment", "Given", "Stage", "CollectiveTest", "Conflict", "Edge", "EnvVar", "Fact", "Gpu", "GpuTopology", "NcclMessage",
+    "NcclProcess", "NcclRank", "NetInterface", "Origin", "PingTest", "Point", "RdmaAbsent", "RdmaPoint", "RdmaPort", "RdmaTest", "TcpTest",
+    "TopoPath", "fact_name", "field_names",
+]
+
+FACT_TYPES: dict[str, type[Fact]] = {
+    fact_name(kind): kind
+    for kind in list(globals().values())
+    if isinstance(kind, type) and issubclass(kind, Fact) and kind is not Fact
+}

@@ -1,0 +1,110 @@
+"""Facts about one machine: its GPUs, their paths, interfaces, environment and limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from advisor.facts.base import Fact
+
+
+@dataclass(slots=True, kw_only=True)
+class Gpu(Fact):
+    """A GPU of a host.
+
+    index: number on the host (nvidia-smi order); name: product name as printed; bus_id: PCI address, lower case;
+    cpu_affinity, numa_affinity: as printed by `nvidia-smi topo -m` (None where empty or N/A).
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("index",)
+
+    index: int
+    name: str | None = None
+    bus_id: str | None = None
+    cpu_affinity: str | None = None
+    numa_affinity: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class TopoPath(Fact):
+    """The PCIe or NVLink path between two devices of a host (`nvidia-smi topo -m`).
+
+    a, b: device names in the order of the table (`GPU0`, `GPU1`, `mlx5_0`, `NIC0`), a before b, each pair once;
+    kind: `gpu-gpu` or `gpu-nic` (`nic-nic` pairs give no fact); path: `NV`, `PIX`, `PXB`, `PHB`, `NODE`, `SYS`;
+    nvlinks: number of bonded NVLinks where path is `NV`.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("a", "b")
+
+    a: str
+    b: str
+    kind: str
+    path: str | None = None
+    nvlinks: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class GpuTopology(Fact):
+    """The whole of a `nvidia-smi topo -m` table, in one fact.
+
+    gpus, nics: how many of each stand in the table; gpu_paths: the distinct paths between GPUs, sorted (`NV18`,
+    `PHB`); best_nic_paths: the distinct best paths of the GPUs to any NIC, sorted; all_nvlink: every pair of GPUs is
+    joined by NVLink (None with fewer than two GPUs); min_nvlinks: the fewest NVLinks of any pair, None without;
+    gpus_spanning_numa: GPUs whose affinity covers two or more NUMA nodes.
+    """
+
+    gpus: int
+    nics: int
+    gpu_paths: tuple[str, ...] = ()
+    best_nic_paths: tuple[str, ...] = ()
+    all_nvlink: bool | None = None
+    min_nvlinks: int | None = None
+    gpus_spanning_numa: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class NetInterface(Fact):
+    """A network interface of a host (`ip link`, `ip addr`, text or JSON).
+
+    name: without the `@peer` part; kind: `ether`, `loopback`, `infiniband`, `none`, as in `link/…`; mtu_bytes; admin_up: flag UP;
+    carrier: flag LOWER_UP (False with NO-CARRIER); oper_state: `UP`, `DOWN`, `UNKNOWN`, …; master: bond or bridge it
+    belongs to; addresses: with prefix length, `10.0.0.1/24`, link-local included; virtual: True for docker, bridge,
+    veth on a bridge, loopback and tunnel names (`lo`, `docker0`, `virbr0`, `br-…`, `cali…`, `flannel…`, `cni…`);
+    speed_gbit_s: link speed where the input gives it; pci: parent PCI address;
+    rx_dropped, tx_dropped, rx_errors, tx_errors: counters since the interface came up.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("name",)
+
+    name: str
+    kind: str | None = None
+    mtu_bytes: int | None = None
+    admin_up: bool | None = None
+    carrier: bool | None = None
+    oper_state: str | None = None
+    master: str | None = None
+    addresses: tuple[str, ...] | None = None
+    virtual: bool | None = None
+    speed_gbit_s: float | None = None
+    pci: str | None = None
+    rx_errors: int | None = None
+    rx_dropped: int | None = None
+    tx_errors: int | None = None
+    tx_dropped: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class EnvVar(Fact):
+    """An environment variable that matters for the job, with where it was found.
+
+    where: `log` (NCCL printed it), `environment` (output of env, /proc/PID/environ), `conf` (nccl.conf), `script`
+    (export line), `launcher` (mpirun -x, srun --export, docker -e); in_ranks: True where it is sure that the ranks
+    have it (log, launcher, conf), None otherwise.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("name", "value", "where")
+
+    name: str
+    value: str
+    where: str
+    in_ranks: bool | None = None

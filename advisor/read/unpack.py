@@ -1,0 +1,115 @@
+"""From what the user names (files, folders, `-`) to named texts, each read on its own terms.
+
+An input that cannot be used is a problem of that input only.
+"""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from advisor.data import phrase
+from advisor.errors import UsageError
+from advisor.read.decode import decode, is_binary
+
+STDIN = "-"
+# A log larger than this is no longer read whole; the limit also ends decompression bombs.
+MAX_BYTES = 512 * 1024 * 1024
+_GZIP = b"\x1f\x8b"
+
+
+@dataclass(slots=True)
+class Document:
+    """One input: its name as shown to the user, its text, or why there is none.
+
+    host: whose it is, where whoever brings it knows.
+    """
+
+    name: str
+    text: str = ""
+    problem: str | None = None
+    host: str | None = None
+
+
+def _gunzip(data: bytes) -> bytes:
+    """Decompressed data, at most MAX_BYTES of it."""
+    out = bytearray()
+    unpacker = zlib.decompressobj(wbits=31)
+    while data:
+        out += unpacker.decompress(data, MAX_BYTES - len(out) + 1)
+        if len(out) > MAX_BYTES:
+            raise OverflowError
+        data = unpacker.unused_data if unpacker.eof else b""
+        if unpacker.eof and data.startswith(_GZIP):
+            unpacker = zlib.decompressobj(wbits=31)
+        else:
+            break
+    return bytes(out)
+
+
+def document(name: str, data: bytes) -> Document:
+    """The text of some bytes, or the reason why they are none."""
+    if data.startswith(_GZIP):
+        try:
+            data = _gunzip(data)
+        except (zlib.error, gzip.BadGzipFile):
+            return Document(name, problem=phrase("input-bad-gzip"))
+        except OverflowError:
+            return Document(name, problem=phrase("input-too-large", limit=MAX_BYTES >> 20))
+    if is_binary(data):
+        return Document(name, problem=phrase("input-binary"))
+    if not data.strip():
+        return Document(name, problem=phrase("input-empty"))
+    return Document(name, decode(data))
+
+
+def _read(path: Path, name: str) -> Document:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            return Document(name, problem=phrase("input-too-large", limit=MAX_BYTES >> 20))
+        if not path.is_file():
+            return Document(name, problem=phrase("input-no-file"))
+        return document(name, path.read_bytes())
+    except OSError as error:
+        return Document(name, problem=phrase("input-unreadable", reason=error.strerror or str(error)))
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Files below a folder, sorted; hidden ones and links that lead elsewhere are passed over."""
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        if any(part.startswith(".") for part in inside.parts):
+            continue
+        if path.is_file() and not (path.is_symlink() and not path.resolve().is_relative_to(folder.resolve())):
+            yield path
+
+
+def documents(paths: Iterable[str]) -> list[Document]:
+    """All inputs, each once, sorted by name, so that the order of the arguments does not matter.
+
+    Files of a folder are named by their path below it. Raises UsageError for a path that does not exist.
+    """
+    found: dict[Path | str, tuple[str, Path | None]] = {}
+    for given in paths:
+        path = Path(given)
+        if given == STDIN:
+            found[STDIN] = (STDIN, None)
+        elif path.is_dir():
+            for file in _files(path):
+                found.setdefault(file.resolve(), (file.relative_to(path).as_posix(), file))
+        elif path.exists():
+            found.setdefault(path.resolve(), (path.name, path))
+        else:
+            raise UsageError(phrase("no-such-path"), place=given, remedy=phrase("no-such-path-remedy"))
+    names = [name for name, _ in found.values()]
+    read = []
+    for name, place in found.values():
+        if place is None:
+            read.append(document(name, sys.stdin.buffer.read(MAX_BYTES)))
+        else:
+            read.append(_read(place, name if names.count(name) == 1 else place.as_posix()))
+    return sorted(read, key=lambda doc: (doc.name, doc.text))
