@@ -16,7 +16,7 @@ from ruamel.yaml.error import YAMLError
 
 from advisor.errors import CatalogueError, UsageError
 from advisor.facts import FACT_TYPES, field_names
-from advisor.infer.conditions import ConditionError, near
+from advisor.infer.conditions import ConditionError, mentions, near
 from advisor.infer.engine import compile_rule
 from advisor.infer.schema import Cause, MessagePage, Page, Rule, RuleTests, Threshold
 
@@ -84,12 +84,6 @@ def thresholds(knowledge: Path) -> dict[str, dict[str, Any]]:
     return {name: _validate(Threshold, row, text, f"{path} ({name})").model_dump() for name, row in rows.items()}
 
 
-def _contains(conditions: object, word: str) -> bool:
-    if isinstance(conditions, dict):
-        return word in conditions or any(_contains(value, word) for value in conditions.values())
-    return isinstance(conditions, list) and any(_contains(item, word) for item in conditions)
-
-
 def _check_names(rule: Rule, compiled_variables: Mapping[str, str]) -> None:
     """Fields named in the message and in `bind` exist on the facts that are bound."""
     named: list[tuple[tuple[str | int, ...], str]] = [(("message",), m[1]) for m in _PLACEHOLDER.finditer(rule.message)]
@@ -109,7 +103,7 @@ def _variables(conditions: object) -> Iterator[tuple[str, str]]:
     if isinstance(conditions, dict):
         for key, value in conditions.items():
             if key in ("exists", "count", "none") and isinstance(value, dict):
-                yield from ((str(k), str(v)) for k, v in value.items() if v in FACT_TYPES)
+                yield from ((str(k), str(v)) for k, v in value.items() if isinstance(v, str) and v in FACT_TYPES)
             yield from _variables(value)
     elif isinstance(conditions, list):
         for item in conditions:
@@ -124,7 +118,7 @@ def compile_rule_file(path: Path, figures: Mapping[str, float]) -> dict[str, Any
     if rule.id != path.stem:
         raise CatalogueError(f"the id {rule.id} is not the file's name", place=f"{path}:{_line(text, ('id',), 0)}")
     data = rule.model_dump()
-    data["chained"] = _contains(data["when"], "finding") or _contains(data["effect"], "finding")
+    data["chained"] = mentions(data["when"], "finding") or mentions(data["effect"], "finding")
     try:
         for name in rule.needs:
             if name not in FACT_TYPES:

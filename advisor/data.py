@@ -111,6 +111,6 @@ def table(name: str) -> Any:
     return catalogue()["tables"][name]
 
 
-def phrase(name: str, **values: object) -> str:
+def phrase(key: str, /, **values: object) -> str:
     """A sentence of `knowledge/phrases.yaml` with its named fields filled in."""
-    return str(catalogue()["phrases"][name]).format(**values)
+    return str(catalogue()["phrases"][key]).format(**values)

@@ -1,0 +1,47 @@
+"""Expected speed from facts: where channels go, what each stage can carry, whether a measurement is sound and healthy.
+
+Pure functions of facts; the only figures they read are the reference tables of `knowledge/`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from advisor.expect.assess import assess, expected_busbw
+from advisor.expect.cluster import Setting, node_count, setting
+from advisor.expect.placement import place
+from advisor.expect.shape import Band, ClusterShape, Range
+from advisor.expect.soundness import true_busbw, void
+from advisor.facts import CollectiveTest, Fact, NcclRank
+from advisor.facts.store import FactStore
+
+__all__ = ["Band", "ClusterShape", "Range", "derive", "expected_busbw"]
+
+
+def derive(store: FactStore) -> list[Fact]:
+    """Facts that follow from those of the store: placed NcclRanks, an Assessment of every CollectiveTest, its Stages.
+
+    The placed ranks have the identity of the ranks they complete: adding them to the store merges them.
+    """
+    by_run: dict[str | None, list[NcclRank]] = defaultdict(list)
+    for rank in store.of(NcclRank):
+        by_run[rank.run].append(rank)
+    ranks = [placed for group in by_run.values() for placed in place(group)]
+    settings = [setting(store, test, ranks) for test in store.of(CollectiveTest)]
+    facts: list[Fact] = list(ranks)
+    for known in settings:
+        facts += assess(known, _alone(known, settings))
+    return facts
+
+
+def _alone(of: Setting, settings: list[Setting]) -> float | None:
+    """The best sound busbw of the same collective with as many GPUs on one of the same hosts alone, GB/s."""
+    wanted = of.test.gpus_per_host
+    found = [
+        busbw
+        for other in settings
+        if other.test.collective == of.test.collective and wanted and other.test.nranks == wanted
+        if other.hosts & of.hosts and node_count(other) == 1 and not void(other.test)
+        if (busbw := true_busbw(other.test)[0]) is not None
+    ]
+    return max(found, default=None)

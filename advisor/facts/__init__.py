@@ -2,16 +2,16 @@
 
 from advisor.facts.base import Conflict, Fact, Origin, fact_name, field_names
 from advisor.facts.expectation import Assessment, Given, Stage
-from advisor.facts.fabric import RdmaAbsent, RdmaPort
+from advisor.facts.fabric import RdmaAbsent, RdmaCounters, RdmaPort, RoceGid
 from advisor.facts.host import EnvVar, Gpu, GpuTopology, NetInterface, TopoPath
 from advisor.facts.measurement import CollectiveTest, PingTest, Point, RdmaPoint, RdmaTest, TcpTest
-from advisor.facts.nccl import Edge, NcclMessage, NcclProcess, NcclRank
+from advisor.facts.nccl import Edge, NcclChoice, NcclGraph, NcclMessage, NcclProcess, NcclRank
 
 from advisor.facts.store import FactStore
 
 __all__ = [
-    "FactStore", "FACT_TYPES", "Assessment", "Given", "Stage", "CollectiveTest", "Conflict", "Edge", "EnvVar", "Fact", "Gpu", "GpuTopology", "NcclMessage",
-    "NcclProcess", "NcclRank", "NetInterface", "Origin", "PingTest", "Point", "RdmaAbsent", "RdmaPoint", "RdmaPort", "RdmaTest", "TcpTest",
+    "FactStore", "FACT_TYPES", "Assessment", "Given", "Stage", "CollectiveTest", "Conflict", "Edge", "EnvVar", "Fact", "Gpu", "GpuTopology", "NcclChoice", "NcclGraph", "NcclMessage",
+    "NcclProcess", "NcclRank", "NetInterface", "Origin", "PingTest", "Point", "RdmaAbsent", "RdmaCounters", "RdmaPoint", "RdmaPort", "RdmaTest", "RoceGid", "TcpTest",
     "TopoPath", "fact_name", "field_names",
 ]
 

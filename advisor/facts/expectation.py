@@ -12,12 +12,14 @@ from advisor.facts.base import Fact
 class Stage(Fact):
     """The ceiling of one stage of the data path, on one host or for a whole run.
 
-    name: `nvlink`, `nic-sum`, `gpu-nic-path`, `pcie`, `tcp`, …; ceiling_gbyte_s: what the stage can carry in the
-    measure of busbw; why: the sum behind it, in words; assumed: terms that were not in the facts.
+    test: that of the CollectiveTest it was worked out for; name: `nvlink`, `nic-sum`, `intra-node`, `tcp`;
+    ceiling_gbyte_s: what the stage can carry one way for one node (`nvlink`: for one GPU), GB/s; why: the sum behind
+    it, in words; assumed: terms that were not in the facts.
     """
 
-    KEY: ClassVar[tuple[str, ...]] = ("name",)
+    KEY: ClassVar[tuple[str, ...]] = ("test", "name")
 
+    test: str
     name: str
     ceiling_gbyte_s: float
     why: str
@@ -29,12 +31,17 @@ class Assessment(Fact):
     """One collective measurement against what this hardware should give.
 
     test: that of the CollectiveTest; tool, collective, nranks, nnodes, size_bytes: copied from it; scope: `intra`
-    (one host) or `inter`, None where unknown; measured_gbyte_s: busbw at the largest size; expected_low_gbyte_s,
-    expected_high_gbyte_s: the healthy band; share: measured / expected_low, at most 1 where it is in band; stage:
-    the binding stage; algorithms: those the band allows for; sound: may its bandwidth be judged; unsound: why not
-    (`no-mpi`, `wrong-values`, `too-small`, `one-rank`, `failed`, `no-large-size`, `algorithm-unknown`, …);
-    standing: `in-band`, `above`, `low`, `inconclusive`, or None where there is no expectation or the test is
-    unsound; why: the sum behind the band, a line each; assumed: terms that were not in the facts.
+    (one host) or `inter`, None where unknown; measured_gbyte_s: busbw at the largest size, recomputed from algbw
+    where the printed factor is not that of nccl-tests; expected_low_gbyte_s: nothing healthy reads less, whatever is
+    not known; expected_fine_gbyte_s: from here it is healthy, whatever is not known; expected_high_gbyte_s: upper
+    bound; typical_gbyte_s: what a healthy run usually reads, from which a loss is counted; share: measured /
+    expected_low, at most 1 where it is in band; stage: the binding stage (`nic-sum`, `gpu-nic-path`, `nvlink`,
+    `pcie`, `tcp`); algorithms: those the band allows for; sound: may its bandwidth be judged; unsound: why not
+    (`no-mpi`, `one-rank`, `wrong-values`, `failed`, `split-groups`, `no-busbw`, `no-size`, `factor-unknown`,
+    `nodes-unknown`, and, where it reads less than `expected_fine_gbyte_s`, `too-small`, `still-rising`);
+    standing: `in-band` (fine or more), `above` (more than high), `low` (less than low), `inconclusive` (between low
+    and fine), or None where there is no expectation or the test is unsound; why: the sum behind the band, a line
+    each; assumed: terms that were not in the facts.
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("test",)
@@ -48,7 +55,9 @@ class Assessment(Fact):
     scope: str | None = None
     measured_gbyte_s: float | None = None
     expected_low_gbyte_s: float | None = None
+    expected_fine_gbyte_s: float | None = None
     expected_high_gbyte_s: float | None = None
+    typical_gbyte_s: float | None = None
     share: float | None = None
     stage: str | None = None
     algorithms: tuple[str, ...] = ()

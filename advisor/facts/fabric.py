@@ -10,12 +10,13 @@ from advisor.facts.base import Fact
 
 @dataclass(slots=True, kw_only=True)
 class RdmaPort(Fact):
-    """One port of an RDMA device (ibstatus, ibstat; later ibv_devinfo, sysfs, rdma link).
+    """One port of an RDMA device (ibstatus, sysfs, ibstat, ibv_devinfo; later rdma link).
 
     device, port: `mlx5_0`, 1; state: `ACTIVE`, `DOWN`, `INIT`, `ARMED`; phys_state: `LinkUp`, `Polling`, `Disabled`,
     …; rate_gbit_s: as printed; width: lanes (4 for `4X`), speed: `EDR`, `HDR`, …, None where the tool does not print
     it; link_layer: `InfiniBand`, `Ethernet`; board: model code (`MT4129`); firmware; node_guid, system_guid: hex
-    digits, lower case; sm_lid: 0 where no subnet manager was seen.
+    digits, lower case; sm_lid: 0 where no subnet manager was seen; active_mtu_bytes, max_mtu_bytes: of RDMA packets
+    (ibv_devinfo).
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("device", "port")
@@ -33,6 +34,8 @@ class RdmaPort(Fact):
     node_guid: str | None = None
     system_guid: str | None = None
     sm_lid: int | None = None
+    active_mtu_bytes: int | None = None
+    max_mtu_bytes: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,3 +48,106 @@ class RdmaAbsent(Fact):
     KEY: ClassVar[tuple[str, ...]] = ("tool",)
 
     tool: str
+
+
+@dataclass(slots=True, kw_only=True)
+class RoceGid(Fact):
+    """One entry of a port's GID table (ibv_devinfo -v, show_gids, sysfs).
+
+    device, port: None in a fragment that does not name them; index; gid: eight groups of four hex digits, lower case;
+    type: `v1`, `v2` (RoCE), `ib`; address: the IP address it stands for, `10.0.0.1` or IPv6; family: `ipv4`, `ipv6`,
+    `link-local`, of RoCE entries only; netdev: network interface it belongs to.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("device", "port", "index")
+
+    device: str | None = None
+    port: int | None = None
+    index: int
+    gid: str | None = None
+    type: str | None = None
+    address: str | None = None
+    family: str | None = None
+    netdev: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class RdmaCounters(Fact):
+    """Counters of one RDMA port at one time, and their growth where two readings are in the input (sysfs, perfquery).
+
+    device, port: as in RdmaPort; perfquery names a LID instead of a device: then device is None and lid is known;
+    reading: `FILE:LINE` of the last reading; readings: how many; interval_s: time between the first and the last,
+    where the command shows it (`sleep 60`). Values are totals since the last reset, at the last reading; `*_delta`
+    the growth from the first to the last, None with one reading or where the counter was reset between. rcv_bytes,
+    xmit_bytes: the tools count words of 4 bytes, converted. xmit_wait: ticks in which data waited for credits, their
+    length depends on the device. saturated: counters of few bits that stand at their highest value, age unknown.
+    Names as in sysfs: `counters` first, then `hw_counters` of mlx5.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("device", "port", "lid", "reading")
+
+    device: str | None = None
+    port: int | None = None
+    lid: int | None = None
+    reading: str
+    readings: int = 1
+    interval_s: float | None = None
+    saturated: tuple[str, ...] = ()
+    rcv_bytes: int | None = None
+    rcv_bytes_delta: int | None = None
+    xmit_bytes: int | None = None
+    xmit_bytes_delta: int | None = None
+    xmit_wait: int | None = None
+    xmit_wait_delta: int | None = None
+    symbol_error: int | None = None
+    symbol_error_delta: int | None = None
+    link_error_recovery: int | None = None
+    link_error_recovery_delta: int | None = None
+    link_downed: int | None = None
+    link_downed_delta: int | None = None
+    rcv_errors: int | None = None
+    rcv_errors_delta: int | None = None
+    rcv_remote_physical_errors: int | None = None
+    rcv_remote_physical_errors_delta: int | None = None
+    rcv_switch_relay_errors: int | None = None
+    rcv_switch_relay_errors_delta: int | None = None
+    xmit_discards: int | None = None
+    xmit_discards_delta: int | None = None
+    local_link_integrity_errors: int | None = None
+    local_link_integrity_errors_delta: int | None = None
+    excessive_buffer_overrun_errors: int | None = None
+    excessive_buffer_overrun_errors_delta: int | None = None
+    vl15_dropped: int | None = None
+    vl15_dropped_delta: int | None = None
+    out_of_buffer: int | None = None
+    out_of_buffer_delta: int | None = None
+    out_of_sequence: int | None = None
+    out_of_sequence_delta: int | None = None
+    packet_seq_err: int | None = None
+    packet_seq_err_delta: int | None = None
+    implied_nak_seq_err: int | None = None
+    implied_nak_seq_err_delta: int | None = None
+    duplicate_request: int | None = None
+    duplicate_request_delta: int | None = None
+    local_ack_timeout_err: int | None = None
+    local_ack_timeout_err_delta: int | None = None
+    rnr_nak_retry_err: int | None = None
+    rnr_nak_retry_err_delta: int | None = None
+    req_transport_retries_exceeded: int | None = None
+    req_transport_retries_exceeded_delta: int | None = None
+    req_cqe_error: int | None = None
+    req_cqe_error_delta: int | None = None
+    resp_cqe_error: int | None = None
+    resp_cqe_error_delta: int | None = None
+    roce_adp_retrans: int | None = None
+    roce_adp_retrans_delta: int | None = None
+    roce_slow_restart: int | None = None
+    roce_slow_restart_delta: int | None = None
+    np_ecn_marked_roce_packets: int | None = None
+    np_ecn_marked_roce_packets_delta: int | None = None
+    np_cnp_sent: int | None = None
+    np_cnp_sent_delta: int | None = None
+    rp_cnp_handled: int | None = None
+    rp_cnp_handled_delta: int | None = None
+    rx_icrc_encapsulated: int | None = None
+    rx_icrc_encapsulated_delta: int | None = None

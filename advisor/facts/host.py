@@ -66,11 +66,13 @@ class GpuTopology(Fact):
 class NetInterface(Fact):
     """A network interface of a host (`ip link`, `ip addr`, text or JSON).
 
-    name: without the `@peer` part; kind: `ether`, `loopback`, `infiniband`, `none`, as in `link/…`; mtu_bytes; admin_up: flag UP;
-    carrier: flag LOWER_UP (False with NO-CARRIER); oper_state: `UP`, `DOWN`, `UNKNOWN`, …; master: bond or bridge it
-    belongs to; addresses: with prefix length, `10.0.0.1/24`, link-local included; virtual: True for docker, bridge,
-    veth on a bridge, loopback and tunnel names (`lo`, `docker0`, `virbr0`, `br-…`, `cali…`, `flannel…`, `cni…`);
-    speed_gbit_s: link speed where the input gives it; pci: parent PCI address;
+    name: without the `@peer` part; kind: `ether`, `loopback`, `infiniband`, `none`, as in `link/…`; device_kind: of a
+    software device, `veth`, `bond`, `bridge`, `vlan`, … (ip -d); mtu_bytes; max_mtu_bytes: the driver's limit (ip -d);
+    admin_up: flag UP; carrier: flag LOWER_UP (False where the interface is up without it, None where it is down);
+    oper_state: `UP`, `DOWN`, `UNKNOWN`, …; master: bond or bridge it belongs to; addresses: with prefix length,
+    `10.0.0.1/24`, link-local included, None where only links were listed; virtual: no data network is behind it
+    (loopback, bridges without an uplink, veth on a bridge, tunnels: `lo`, `docker0`, `virbr0`, `cali…`, `flannel…`),
+    None where name and kind do not tell; speed_gbit_s: link speed where the input gives it; pci: parent PCI address;
     rx_dropped, tx_dropped, rx_errors, tx_errors: counters since the interface came up.
     """
 
@@ -78,7 +80,9 @@ class NetInterface(Fact):
 
     name: str
     kind: str | None = None
+    device_kind: str | None = None
     mtu_bytes: int | None = None
+    max_mtu_bytes: int | None = None
     admin_up: bool | None = None
     carrier: bool | None = None
     oper_state: str | None = None
@@ -98,8 +102,10 @@ class EnvVar(Fact):
     """An environment variable that matters for the job, with where it was found.
 
     where: `log` (NCCL printed it), `environment` (output of env, /proc/PID/environ), `conf` (nccl.conf), `script`
-    (export line), `launcher` (mpirun -x, srun --export, docker -e); in_ranks: True where it is sure that the ranks
-    have it (log, launcher, conf), None otherwise.
+    (export line, or before a command), `launcher` (mpirun -x, srun --export, docker -e); in_ranks: True where it is
+    sure that the ranks have it (log, launcher, conf, before a command that is itself the rank or starts it on this
+    host: python, torchrun, all_reduce_perf), None otherwise. value: of a conf file with blanks and quotes as they
+    stand, since NCCL keeps them.
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("name", "value", "where")

@@ -31,8 +31,8 @@ class CollectiveTest(Fact):
     test: names the table, `FILE:LINE` of its first line; tool: `nccl-tests`, `torch-allreduce`; tool_version;
     collective: `all_reduce`, `all_gather`, … None where unknown; nranks; nnodes; hosts; gpus_per_host: the most on
     one host; gpu: product name; size_bytes: the largest size of the table; busbw_gbyte_s, algbw_gbyte_s: at the
-    largest size, the better of out-of-place and in-place; time_us: at the smallest size; still_rising: the last doubling
-    gained 10 % or more (None with one row); peak_busbw_gbyte_s, peak_size_bytes: of the best row;
+    largest size, the better of out-of-place and in-place; time_us: at the smallest size; still_rising: the last
+    doubling gained 10 % or more (None with one row); peak_busbw_gbyte_s, peak_size_bytes: of the best row;
     average_busbw_gbyte_s: the tool's last line (never to be judged); wrong: sum of wrong elements, None where not
     checked; zero_busbw: every row has busbw 0.00 beside algbw above 0; same_size_rows: rows of one size appear more
     than once; tables: how many tables of this input list `Rank 0` only, None where no list of devices is shown;
@@ -40,7 +40,8 @@ class CollectiveTest(Fact):
 
     More tools and fields: tool also `rccl-tests`, `osu` (its latency tables of collectives, no bandwidths); backend:
     `nccl`, `gloo` where printed; nccl_version: of the loaded library, headers_version: of the headers it was built
-    with (`2.28.3`); launched: processes that the command line starts, where it is shown; unfinished_size_bytes: size
+    with (`2.28.3`); groups: communicators that run at once (NCCL_TESTS_SPLIT), nranks is of one of
+    them; launched: processes that the command line starts, where it is shown; unfinished_size_bytes: size
     of a row that was begun and never finished; error: text of the first failure.
     """
 
@@ -71,6 +72,7 @@ class CollectiveTest(Fact):
     backend: str | None = None
     nccl_version: str | None = None
     headers_version: str | None = None
+    groups: int | None = None
     launched: int | None = None
     unfinished_size_bytes: int | None = None
     error: str | None = None
@@ -92,7 +94,7 @@ def _rate(point: Point) -> float:
 
 
 def _still_rising(points: Sequence[Point]) -> bool | None:
-    """Whether the last doubling gained 10 %; tables that grow by more than a factor of 2 are brought to one doubling."""
+    """Whether the last doubling gained 10 %; a larger step of the table counts as so many doublings."""
     last = max(points, key=lambda p: (p.size_bytes, _rate(p)))
     before = [p for p in points if p.size_bytes * 2 <= last.size_bytes]
     if not before:
@@ -280,13 +282,17 @@ class PingTest(Fact):
 
 @dataclass(slots=True, kw_only=True)
 class TcpTest(Fact):
-    """One run of iperf3 (later iperf2) over TCP or UDP.
+    """One run of iperf3 or iperf2 over TCP or UDP; a bidirectional run gives one fact for each direction.
 
-    test: names the run, `FILE:LINE`; tool: `iperf3`; tool_version: `3.12`; local, peer: addresses; protocol: `TCP`,
-    `UDP`; streams: -P; reverse: -R; duration_s; received_gbit_s, sent_gbit_s: sums over the streams, 10^9 bit/s;
-    retransmits; mss_bytes; mean_rtt_us; max_window_bytes: largest send window seen (snd_wnd, else snd_cwnd);
-    cpu_local_share, cpu_remote_share: of one core, 1 = 100 %; congestion: algorithm; error: what stopped it;
-    lost_share: UDP.
+    test: names the run, `FILE:LINE` (` reverse` behind it for the second direction); tool: `iperf3`, `iperf2`;
+    tool_version: `3.12`; role: `client`, `server`: which end printed it; local, peer: addresses; peer_name: the name
+    that was given; protocol: `TCP`, `UDP`; streams: -P; reverse: data came from the peer (-R of a client, no -R at a
+    server); bidirectional: both ways at once; duration_s; target_gbit_s: -b, over all streams; received_gbit_s,
+    sent_gbit_s: sums over the streams, 10^9 bit/s; slowest_interval_gbit_s, fastest_interval_gbit_s: sums over the
+    streams in the intervals of half a second or more; retransmits; retransmit_share: of the segments sent, 0 to 1;
+    mss_bytes; pmtu_bytes: least path MTU seen; mean_rtt_us; max_window_bytes: largest send window seen (snd_wnd, else
+    snd_cwnd); cpu_local_share, cpu_remote_share: of one core, 1 = 100 %; congestion: algorithm; error: what stopped
+    it; lost_share: UDP.
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("test",)
@@ -294,16 +300,24 @@ class TcpTest(Fact):
     test: str
     tool: str
     tool_version: str | None = None
+    role: str | None = None
     local: str | None = None
     peer: str | None = None
+    peer_name: str | None = None
     protocol: str | None = None
     streams: int | None = None
     reverse: bool | None = None
+    bidirectional: bool | None = None
     duration_s: float | None = None
+    target_gbit_s: float | None = None
     received_gbit_s: float | None = None
     sent_gbit_s: float | None = None
+    slowest_interval_gbit_s: float | None = None
+    fastest_interval_gbit_s: float | None = None
     retransmits: int | None = None
+    retransmit_share: float | None = None
     mss_bytes: int | None = None
+    pmtu_bytes: int | None = None
     mean_rtt_us: float | None = None
     max_window_bytes: int | None = None
     cpu_local_share: float | None = None

@@ -1,10 +1,10 @@
-"""The facts of one diagnosis: merged by identity, found by type, host and run."""
+"""The facts of one diagnosis: merged by identity, found by type."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from advisor.facts.base import Conflict, Fact, fact_name, field_names
 
@@ -36,41 +36,43 @@ def _disagreements(group: list[Fact]) -> Iterator[Conflict]:
             if value is not None:
                 values.setdefault(str(value), fact)
         if len(values) > 1:
-            origins = tuple(fact.origins[0] for fact in values.values() if fact.origins)
             yield Conflict(
-                host=first.host, run=first.run, origins=origins, fact=fact_name(type(first)), about=about, field=name,
-                values=tuple(values),
-            )
+                host=first.host, run=first.run, fact=fact_name(type(first)), about=about, field=name,
+                values=tuple(values), origins=tuple(fact.origins[0] for fact in values.values() if fact.origins),
+            )  # fmt: skip
 
 
 class FactStore:
     """Facts of one input, grouped by type; equal ones merged, unequal ones kept with a conflict beside them."""
 
     def __init__(self, facts: Iterable[Fact] = ()) -> None:
-        self._by_type: dict[type[Fact], list[Fact]] = defaultdict(list)
+        self._about: dict[type[Fact], dict[tuple[Any, ...], list[Fact]]] = defaultdict(dict)
         self.add(facts)
 
     def add(self, facts: Iterable[Fact]) -> None:
         """Merge facts in. The result does not depend on their order."""
-        groups: dict[tuple[object, ...], list[Fact]] = defaultdict(list)
         for fact in sorted(facts, key=lambda f: f.origins):
-            groups[fact.identity].append(fact)
-        for group in groups.values():
-            distinct: list[Fact] = []
-            for fact in group:
-                if not any(_merge(known, fact) for known in distinct):
-                    distinct.append(fact)
-            self._by_type[type(distinct[0])].extend(distinct)
-            if len(distinct) > 1:
-                self._by_type[Conflict].extend(_disagreements(distinct))
+            group = self._about[type(fact)].setdefault(fact.identity, [])
+            if not any(_merge(known, fact) for known in group):
+                group.append(fact)
 
     def of(self, kind: type[F]) -> list[F]:
-        """All facts of one type."""
-        return cast(list[F], self._by_type.get(kind, []))
+        """All facts of one type; conflicts are worked out when asked for."""
+        if kind is Conflict:
+            return cast(list[F], self._conflicts())
+        return cast(list[F], [fact for group in self._about.get(kind, {}).values() for fact in group])
+
+    def _conflicts(self) -> list[Conflict]:
+        groups = (group for kind in self._kinds() for group in self._about[kind].values() if len(group) > 1)
+        return [conflict for group in groups for conflict in _disagreements(group)]
+
+    def _kinds(self) -> list[type[Fact]]:
+        return sorted(self._about, key=lambda kind: kind.__name__)
 
     def __iter__(self) -> Iterator[Fact]:
-        for kind in sorted(self._by_type, key=lambda k: k.__name__):
-            yield from self._by_type[kind]
+        for kind in self._kinds():
+            yield from self.of(kind)
+        yield from self._conflicts()
 
     def __len__(self) -> int:
-        return sum(map(len, self._by_type.values()))
+        return sum(len(self.of(kind)) for kind in self._about)

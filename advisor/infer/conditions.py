@@ -135,19 +135,34 @@ def _same(value: Any, other: Any) -> bool:
     return bool(value == other)
 
 
+def _number(value: Any) -> float:
+    """Numbers as they are; those of variables are text. What is no number compares False with everything."""
+    try:
+        return float(value)
+    except ValueError:
+        return float("nan")
+
+
+def _listed(value: str, name: str) -> bool:
+    """Whether a list such as `=mlx5_0:1,mlx5_1` names a device; `^` lists name those to leave out."""
+    return not value.startswith("^") and name in re.split(r"[,:=]", value)
+
+
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "is": _same,
     "is_not": lambda value, other: value != other,
     "in": lambda value, other: value in other,
     "not_in": lambda value, other: value not in other,
-    "at_least": lambda value, other: value >= other,
-    "at_most": lambda value, other: value <= other,
-    "above": lambda value, other: value > other,
-    "below": lambda value, other: value < other,
+    "at_least": lambda value, other: _number(value) >= _number(other),
+    "at_most": lambda value, other: _number(value) <= _number(other),
+    "above": lambda value, other: _number(value) > _number(other),
+    "below": lambda value, other: _number(value) < _number(other),
     "matches": lambda value, other: re.search(other, str(value)) is not None,
     "has": lambda value, other: other in value,
     "has_any": lambda value, other: any(item in value for item in other),
     "has_match": lambda value, other: any(re.search(other, str(item)) for item in value),
+    "first_matches": lambda value, other: bool(value) and re.search(other, str(value[0])) is not None,
+    "lists": _listed,
     "only": lambda value, other: bool(value) and all(item in other for item in value),
     "version_from": lambda value, other: _version(value) >= _version(other),
     "version_before": lambda value, other: _version(value) < _version(other),
@@ -191,7 +206,7 @@ class FieldOf:
 
     def value(self, b: Bindings) -> Any:
         """The field's value, None where unknown."""
-        value = getattr(b[self.variable], self.field)
+        value = getattr(b.get(self.variable), self.field, None)
         return value if value is None or self.factor is None else value * self.factor.constant
 
     def __str__(self) -> str:
@@ -222,7 +237,7 @@ class Compare:
 
     def test(self, b: Bindings, ctx: Context) -> Truth:  # noqa: ARG002
         """Unknown where either side is."""
-        value = getattr(b[self.variable], self.field)
+        value = getattr(b.get(self.variable), self.field, None)
         if value is None:
             return None
         other = self.operand.value(b)
@@ -230,7 +245,7 @@ class Compare:
 
     def trace(self, b: Bindings, ctx: Context) -> Trace:
         """With the value found."""
-        value = getattr(b[self.variable], self.field)
+        value = getattr(b.get(self.variable), self.field, None)
         text = f"{self.variable}.{self.field} {self.operator} {self.operand}"
         return Trace(text, self.test(b, ctx), _show(value), f"{self.kind}.{self.field}")
 
@@ -245,11 +260,11 @@ class IsKnown:
 
     def test(self, b: Bindings, ctx: Context) -> Truth:  # noqa: ARG002
         """Whether the field has a value."""
-        return (getattr(b[self.variable], self.field) is not None) == self.wanted
+        return (getattr(b.get(self.variable), self.field, None) is not None) == self.wanted
 
     def trace(self, b: Bindings, ctx: Context) -> Trace:
         """With the value found."""
-        value = getattr(b[self.variable], self.field)
+        value = getattr(b.get(self.variable), self.field, None)
         return Trace(f"{self.variable}.{self.field} known {self.wanted}", self.test(b, ctx), _show(value))
 
 
@@ -321,6 +336,24 @@ class Not:
 
 
 @dataclass(slots=True, frozen=True)
+class NotShown:
+    """Nothing that was read shows the part: False only where it holds, so it is never unknown.
+
+    For exceptions that would have to be proved, where waiting for the proof would silence every thin input.
+    """
+
+    part: Node
+
+    def test(self, b: Bindings, ctx: Context) -> Truth:
+        """True unless the part holds."""
+        return self.part.test(dict(b), ctx) is not True
+
+    def trace(self, b: Bindings, ctx: Context) -> Trace:
+        """With the part."""
+        return Trace("not shown", self.test(b, ctx), parts=[self.part.trace(dict(b), ctx)])
+
+
+@dataclass(slots=True, frozen=True)
 class Quantified:
     """How many facts of a type in a scope meet a condition: at least one, none, or a number compared.
 
@@ -338,9 +371,11 @@ class Quantified:
 
     def _answers(self, b: Bindings, ctx: Context) -> tuple[list[Fact], int, bool]:
         """Facts that meet it, how many might, and whether any was there to be asked."""
-        subject = b[self.subject]
+        subject = b.get(self.subject)
         hits: list[Fact] = []
         unsure = 0
+        if subject is None:  # an earlier quantifier found nothing to bind
+            return hits, unsure, False
         candidates = ctx.scope(self.kind, self.within, subject)
         for fact in candidates:
             if fact is subject:
@@ -380,8 +415,8 @@ class Quantified:
         truth = self.test(b, ctx)
         value = f"{len(hits)} found" + (f", {unsure} unsure" if unsure else "") + ("" if asked else ", none read")
         lacks = self.kind if truth is None and not unsure else ""
-        parts: list[Trace] = []
-        samples = hits[:1] or list(ctx.scope(self.kind, self.within, b[self.subject]))[:1]
+        subject = b.get(self.subject)
+        samples = hits[:1] or (list(ctx.scope(self.kind, self.within, subject))[:1] if subject else [])
         parts = [self.where.trace({**b, self.name: fact}, ctx) for fact in samples]
         return Trace(f"{self.word} {self.kind} within {self.within}", truth, value, lacks, parts)
 
@@ -399,7 +434,9 @@ class Peers:
     needed: int
 
     def _others(self, b: Bindings, ctx: Context) -> tuple[Any, list[Any]]:
-        fact = b[self.variable]
+        fact = b.get(self.variable)
+        if fact is None:
+            return None, []
         own = getattr(fact, self.field)
         peers = (peer for peer in ctx.peers(fact, self.kind, self.same) if peer is not fact)
         if self.across == "hosts":
@@ -442,11 +479,11 @@ class Concluded:
 
     def test(self, b: Bindings, ctx: Context) -> Truth:
         """True once it was concluded."""
-        subject = b[self.subject]
+        subject = b.get(self.subject)
         for known in ctx.found:
             if getattr(known, self.what) != self.id:
                 continue
-            if self.within == "input" or getattr(known, self.within) in (None, getattr(subject, self.within)):
+            if self.within == "input" or getattr(known, self.within) in (None, getattr(subject, self.within, None)):
                 return True
         return False
 
@@ -486,10 +523,11 @@ class Builder:
             if not isinstance(value, list):
                 raise ConditionError(path, "expected a list of conditions")
             return AnyOf(tuple(self._branch(spec, (*path, i)) for i, spec in enumerate(value)))
-        if key == "not":
-            if isinstance(value, dict) and "finding" in value:
+        if key in ("not", "not_shown"):
+            if mentions(value, "finding"):
                 raise ConditionError(path, "a finding cannot be negated: the order of rules would matter")
-            return Not(self._branch(value, path))
+            part = self._branch(value, path)
+            return Not(part) if key == "not" else NotShown(part)
         if key in ("exists", "none", "count"):
             return self._quantified(key, value, path)
         if key == "peers":
@@ -498,7 +536,7 @@ class Builder:
             return self._finding(value, path)
         if "." in key:
             return self._compare(key, value, path)
-        words = ("all", "any", "not", "exists", "none", "count", "peers", "finding")
+        words = ("all", "any", "not", "not_shown", "exists", "none", "count", "peers", "finding")
         raise ConditionError(path, f"unknown condition {key}{near(key, words)}")
 
     def _branch(self, spec: object, path: Path) -> Node:
@@ -555,7 +593,7 @@ class Builder:
             raise ConditionError(path, f"a bare number ({spec}): name it in knowledge/reference/thresholds.yaml")
         if operator in NUMERIC:
             raise ConditionError(path, f"{operator} compares numbers: expected $threshold, a field or a share of one")
-        if operator in ("matches", "has_match"):
+        if operator in ("matches", "has_match", "first_matches"):
             return Constant(_pattern(str(spec), path))
         return Constant(tuple(spec) if isinstance(spec, list) else spec)
 
@@ -583,6 +621,8 @@ class Builder:
         subject = str(spec.get("of", self.subject))
         if subject not in self.variables:
             raise ConditionError((*path, "of"), f"unknown variable {subject}{near(subject, self.variables)}")
+        if word != "exists" and mentions(spec.get("where"), "finding"):
+            raise ConditionError(path, "a finding cannot be counted or negated: the order of rules would matter")
         inner = Builder(self.thresholds, {**self.variables, name: kind}, subject)
         where = inner.all(spec["where"], (*path, "where")) if "where" in spec else All(())
         if word != "none":
@@ -620,6 +660,13 @@ class Builder:
         if within not in ("host", "run", "input"):
             raise ConditionError((*path, "within"), f"unknown scope {within}: expected host, run or input")
         return Concluded(what, str(spec[what]), within, self.subject)
+
+
+def mentions(spec: object, word: str) -> bool:
+    """Whether a word stands anywhere in a condition as a key."""
+    if isinstance(spec, dict):
+        return word in spec or any(mentions(value, word) for value in spec.values())
+    return isinstance(spec, list) and any(mentions(item, word) for item in spec)
 
 
 def _pattern(text: str, path: Path) -> str:

@@ -71,18 +71,19 @@ def _part_nccl_lines(lines: list[str], numbers: Sequence[int]) -> tuple[list[str
     the start of some line count as a place to cut.
     """
     starts = (_NCCL_PREFIX.match(line) for line in lines)
-    known = sorted({f"{m[1]}:{m[2]}:" for m in starts if m}, key=len, reverse=True)
+    seen = {f"{m[1]}:{m[2]}:" for m in starts if m}
+    # A cell that ends in a digit at the start of a line looks like a host of its own: 0node01 beside node01.
+    known = sorted((key for key in seen if key.lstrip("0123456789") == key or key.lstrip("0123456789") not in seen),
+                   key=len, reverse=True)  # fmt: skip
     if not known:
         return lines, numbers
     cut = re.compile("|".join(map(re.escape, known)))
-    if all(m.start() == 0 for line in lines for m in cut.finditer(line) if _NCCL_PREFIX.match(line, m.start())):
-        return lines, numbers
     out: list[str] = []
     places: list[int] = []
     for line, number in zip(lines, numbers, strict=True):
         start = 0
         for m in cut.finditer(line):
-            if m.start() == start or not _NCCL_PREFIX.match(line, m.start()):
+            if m.start() <= start or not _NCCL_PREFIX.match(line, m.start()):
                 continue
             end = m.start()
             stamp = _STAMP.search(line[start:end])

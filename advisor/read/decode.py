@@ -8,7 +8,7 @@ import re
 # CSI sequences, OSC sequences (titles, links) and the other two-character escapes.
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]")
 # What is left of colour codes when a terminal's text was pasted without its escape characters.
-_PASTED_COLOUR = re.compile(r"(?<![\w\]])\[(?:0|1|4|7|22|24|3[0-7]|9[0-7]|0;3[0-7]|1;3[0-7])m")
+_PASTED_COLOUR = re.compile(r"\[(?:0|1|4|7|22|24|3[0-7]|9[0-7]|0;3[0-7]|1;3[0-7])m")
 _CONTROL = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127], None)
 _SPACES = str.maketrans({"\u00a0": " ", "\u2007": " ", "\u202f": " ", "\u200b": None, "\u200c": None, "\ufeff": None})
 _BOMS = (

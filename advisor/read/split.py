@@ -42,11 +42,12 @@ def short(host: str) -> str:
 
 @dataclass(slots=True)
 class _Piece:
-    """Lines from `first` on that belong together."""
+    """Lines from `first` to `last` that belong together; `opened_by` is the banner or prompt before them."""
 
     first: int
     host: str | None = None
     command: str | None = None
+    opened_by: int = 0
     last: int = 0
 
 
@@ -68,15 +69,15 @@ def _pieces(lines: Sequence[str]) -> list[_Piece]:
         banner = _banner(line)
         prompt = None if banner else _prompt(line)
         if banner and any(char.isalpha() for char in banner["host"]):
-            pieces.append(_Piece(i + 1, short(banner["host"])))
+            pieces.append(_Piece(i + 1, short(banner["host"]), opened_by=i))
         elif prompt:
             named = prompt.groupdict().get("host")
             host = short(named) if named else pieces[-1].host
-            pieces.append(_Piece(i, host, prompt["command"] or None))
+            pieces.append(_Piece(i, host, prompt["command"] or None, opened_by=i))
         elif _TAIL.match(line):
-            pieces.append(_Piece(i + 1))
+            pieces.append(_Piece(i + 1, opened_by=i))
     for piece, following in zip(pieces, [*pieces[1:], None], strict=True):
-        piece.last = (following.first if following else len(lines)) - 1
+        piece.last = (following.opened_by if following else len(lines)) - 1
     return pieces
 
 

@@ -42,6 +42,7 @@ _AFFINITY = re.compile(r"[\d,-]+|N/A")
 _NIC_NAME = re.compile(r"\s*(NIC\d{1,4}):\s+(\S+)\s*")
 _LEGEND = re.compile(r"\s*(?:NIC )?Legend:\s*|\s*(?:X|SYS|SOC|NODE|PHB|PXB|PIX|NV#)\s+= .*")
 _NEAR_TO_FAR = ("PIX", "PXB", "PHB", "NODE", "SYS")
+_WORDS = {"CPU", "NUMA", "GPU", "Affinity", "ID"}  # of the headings of the last columns
 _COLUMNS = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 _HEADER_LINES = 12  # a header of 8 GPUs and 18 NICs fills three lines of 80 columns
 
@@ -86,7 +87,7 @@ class _Table:
 
 def _join(tokens: list[str], more: list[str]) -> list[str]:
     """Tokens of a wrapped header with those of its next line; a number at its start ends the last word."""
-    if tokens and more and more[0].isdigit() and not tokens[-1][-1].isspace():
+    if more[0].isdigit():
         return [*tokens[:-1], tokens[-1] + more[0], *more[1:]]
     return tokens + more
 
@@ -107,7 +108,7 @@ def _header(lines: list[str], start: int) -> _Table | None:
         more = lines[i].split()
         if not more or _starts_row(more):
             break
-        if "Affinity" in tokens or not all(_DEVICE.fullmatch(t) or t.isdigit() for t in more):
+        if not all(token in _WORDS or (token[-1:].isdigit() and "Affinity" not in tokens) for token in more):
             break
         tokens, end = _join(tokens, more), i
     stop = next((i for i, token in enumerate(tokens) if token in ("CPU", "NUMA", "GPU")), len(tokens))
@@ -182,6 +183,10 @@ def _read_rows(segment: Segment, table: _Table, end: int) -> None:
             current = None
 
 
+def _affinity(text: str) -> str | None:
+    return text if text != "N/A" and _AFFINITY.fullmatch(text) else None
+
+
 def _affinities(table: _Table, row: _Row) -> tuple[str | None, str | None]:
     """CPU and NUMA affinity of a row, None where empty or N/A."""
     rest = list(row.rest)
@@ -190,8 +195,8 @@ def _affinities(table: _Table, row: _Row) -> tuple[str | None, str | None]:
             rest.pop()
         rest.pop()  # the last column; an empty field stands before it
     values = dict(zip(table.columns, rest, strict=False))
-    cpu, numa = (values.get(name) for name in _COLUMNS[:2])
-    return tuple(v if v and v != "N/A" and _AFFINITY.fullmatch(v) else None for v in (cpu, numa))  # type: ignore[return-value]
+    cpu, numa = (values.get(name, "") for name in _COLUMNS[:2])
+    return _affinity(cpu), _affinity(numa)
 
 
 def _path(cell: str | None) -> tuple[str | None, int | None]:
@@ -227,10 +232,10 @@ def _summary(segment: Segment, table: _Table, last: int, gpus: list[Gpu]) -> Gpu
     between = [(cell, *_path(cell)) for cell in cells]
     known = [path for _, path, _ in between if path]
     links = [count for _, _, count in between if count is not None]
-    best = set()
+    best: set[str] = set()
     for gpu in table.gpus:
         to_nics = {_path(table.cell(gpu, nic))[0] for nic in table.nics}
-        best |= set(sorted(to_nics & set(_NEAR_TO_FAR), key=_NEAR_TO_FAR.index)[:1])
+        best |= set([path for path in _NEAR_TO_FAR if path in to_nics][:1])
     all_nvlink = None
     if any(path != "NV" for path in known):
         all_nvlink = False
@@ -263,10 +268,10 @@ def _table_facts(segment: Segment, table: _Table) -> Iterator[Fact | Problem]:
         segment.skip(row.first, row.last)
     gpus = []
     for name in table.gpus:
-        row = table.rows.get(name)
-        if row:
-            cpu, numa = _affinities(table, row)
-            origin = segment.origin(row.first, row.last)
+        own = table.rows.get(name)
+        if own:
+            cpu, numa = _affinities(table, own)
+            origin = segment.origin(own.first, own.last)
             gpus.append(Gpu(origins=(origin,), index=int(name[3:]), cpu_affinity=cpu, numa_affinity=numa))
     yield from gpus
     yield from _paths(segment, table, nvlink_shown=nvlink_shown)

@@ -18,7 +18,7 @@ macOS. Error lines go to standard error, so they may stand before the `PING` lin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from advisor.facts import Fact, PingTest
@@ -34,23 +34,26 @@ _HEADER = re.compile(
 )
 # 64 bytes from node02 (10.0.0.2): icmp_seq=1 ttl=64 time=0.081 ms      busybox: 64 bytes from 10.0.0.2: seq=0 ttl=64
 _REPLY = re.compile(
-    r"^(?:\[\d+\.\d+\] )?(?P<bytes>\d{1,6}) \S{1,20} (?:\S{1,20} )?(?P<from>[^\s:(]\S{0,255}?)(?: \((?P<address>[^\s()]{1,100})\))?"
-    r" ?: (?:icmp_)?seq=\d+ (?:ttl|hlim)=\d+(?: [^\s=<]{1,20}[=<](?P<time>[\d.,]{1,12}))?"
+    r"^(?:\[\d+\.\d+\] )?(?P<bytes>\d{1,6}) \S{1,20} (?:\S{1,20} )?(?P<from>[^\s:(]\S{0,255}?)"
+    r"(?: \((?P<address>[^\s()]{1,100})\))? ?: (?:icmp_)?seq=\d+ (?:ttl|hlim)=\d+"
+    r"(?: [^\s=<]{1,20}[=<](?P<time>[\d.,]{1,12}))?"
 )
 # From gw (10.0.0.254) icmp_seq=1 Frag needed and DF set (mtu = 1500)    older IPv6 form: From fd00::1: icmp_seq=1 ...
 _ANSWER = re.compile(
-    r"^(?:\[\d+\.\d+\] )?[^\W\d]{1,10} (?P<from>\S{1,255}?)(?: \((?P<address>[^\s()]{1,100})\))?:? icmp_seq=\d+ (?P<text>.{0,300})"
+    r"^(?:\[\d+\.\d+\] )?[^\W\d]{1,10} (?P<from>\S{1,255}?)(?: \((?P<address>[^\s()]{1,100})\))?"
+    r":? icmp_seq=\d+ (?P<text>.{0,300})"
 )
 _MTU = re.compile(r"mtu ?[=:] ?(\d{1,6})")
 _REFUSED = re.compile(r"nreachable|[Ff]iltered|[Pp]rohibited|inaccessible|nicht erreichbar|inalcanzable")
 _WAITING = re.compile(r"^(?:\[\d+\.\d+\] )?(?:no answer yet for icmp_seq=|Request timeout for icmp_seq )\d+")
 _ERROR = re.compile(r"^(?:ping[46]?|connect): (?P<text>.{1,300})")
 _NO_NAME = re.compile(
-    r"^(?:unknown host (\S{1,255})|bad address '([^']{1,255})'|(?:cannot resolve )?(\S{1,255}): (?:Name or service not known"
-    r"|Temporary failure in name resolution|No address associated with hostname|[Uu]nknown host))$"
+    r"^(?:unknown host (\S{1,255})|bad address '([^']{1,255})'|(?:cannot resolve )?(\S{1,255}): "
+    r"(?:Name or service not known|Temporary failure in name resolution|No address associated with hostname"
+    r"|[Uu]nknown host))$"
 )
 _RULER = re.compile(r"^-{3} (?P<text>\S.{0,300}) -{3}$")
-_COUNTS = re.compile(r"^\D{0,60}(?P<sent>\d{1,9})\D{1,60}?(?P<received>\d{1,9})\D(?P<rest>.{0,200}?)(?P<loss>[\d.,]{1,9}) ?%")
+_COUNTS = re.compile(r"^\D{0,60}(?P<sent>\d{1,9})\D{1,60}?(?P<received>\d{1,9})\D(?P<rest>.{0,200}?)[\d.,]{1,9} ?%")
 _EXTRA = re.compile(r"\+(\d{1,9}) ([^\s,]{1,30})")
 _NUMBER = r"([\d.,]{1,12}?)"
 _RTT = re.compile(rf"^\D{{1,60}}= {_NUMBER}/{_NUMBER}/{_NUMBER}(?:/{_NUMBER})?(?=[^\d.,/]|$)")
@@ -194,7 +197,7 @@ def _finish(segment: Segment, run: _Run, dont_fragment: bool | None) -> Iterator
         yield Problem(end, "ping output ends before its summary")
 
 
-def _flags(command: str | None, runs: int) -> list[bool | None]:
+def _flags(command: str | None, runs: int) -> Sequence[bool | None]:
     """For each run, True where its command forbids fragments; None where the command is not known."""
     calls = [bool(_DONT_FRAGMENT.search(m[1])) or None for m in _PING_IN_COMMAND.finditer(command or "")]
     if len(calls) == 1:
@@ -333,7 +336,8 @@ SOURCE = Source(
     facts=(PingTest,),
     needles=("PING ", " ttl=", "ping", "connect: "),
     signature=re.compile(
-        r"^PING \S.{0,400} \d{1,6}(?:\(\d{1,6}\)| data bytes)|^--- .{1,300}\bping|^ping[46]?: |^connect: Network is unreachable"
+        r"^PING \S.{0,400} \d{1,6}(?:\(\d{1,6}\)| data bytes)|^--- .{1,300}\bping|^ping[46]?: "
+        r"|^connect: Network is unreachable"
         r"|^(?:\[\d+\.\d+\] )?\d{1,6} \S{1,20} .{1,300}: (?:icmp_)?seq=\d+ (?:ttl|hlim)=\d",
         re.MULTILINE,
     ),

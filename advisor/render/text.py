@@ -1,0 +1,158 @@
+"""What the renderers share: making captured text harmless, cutting it, and writing figures.
+
+All captured text is hostile: a log can hold terminal escapes, direction overrides and lines of megabytes.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+
+from advisor.data import phrase
+from advisor.findings import Accounting, CauseReport, Diagnosis, Evidence, Finding
+
+# Whole escape sequences first, so that `[31m` does not stay behind: CSI, then OSC, DCS, SOS, PM, APC, then the short.
+_ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"
+    r"|\x1b[ -/]*[0-~]"
+)
+_PLAIN = re.compile(r"[ -~]*")
+_BLANK = {"\t": " ", "\n": " ", "\r": " ", "\v": " ", "\f": " ", "\x85": " ", "\u2028": " ", "\u2029": " "}
+_INVISIBLE = ("Cc", "Cf")  # controls; direction overrides, zero-width and soft marks
+
+
+def clean(text: str) -> str:
+    """One line without escapes, control and invisible characters; a lone surrogate becomes U+FFFD."""
+    if _PLAIN.fullmatch(text):
+        return text.strip()
+    return "".join(map(_harmless, _ESCAPES.sub("", text))).strip()
+
+
+def _harmless(char: str) -> str:
+    if char in _BLANK:
+        return _BLANK[char]
+    kind = unicodedata.category(char)
+    if kind == "Cs":
+        return "\ufffd"
+    return "" if kind in _INVISIBLE else char
+
+
+def command_lines(command: str) -> list[str]:
+    """The lines of a command, harmless and otherwise as they are: never cut, never joined."""
+    lines = command.replace("\r\n", "\n").split("\n")
+    return [line[: len(line) - len(line.lstrip(" "))] + clean(line) for line in lines]
+
+
+def cut(text: str, width: int, dots: str = "…") -> str:
+    """At most `width` terminal cells: the middle goes, since logs say who at the start and what at the end."""
+    if len(text) <= width and cell_len(text) <= width:
+        return text
+    room = max(width - cell_len(dots), 0)
+    head = _fitting(text, room * 3 // 5)
+    tail = _fitting(text[::-1], room - cell_len(head))[::-1]
+    return f"{head.rstrip()}{dots}{tail.lstrip()}"
+
+
+def _fitting(text: str, width: int) -> str:
+    """The longest start of the text that takes at most `width` cells."""
+    start = text[:width]
+    while cell_len(start) > width:
+        start = start[:-1]
+    return start
+
+
+def figure(value: float) -> str:
+    """Three significant digits, never with an exponent: 0.0213, 8.7, 345, 12600."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def share(value: float) -> str:
+    """A share as a percentage: 97 %, 2.3 %."""
+    percent = value * 100
+    return f"{percent:.0f} %" if abs(percent) >= 10 or percent == 0 else f"{percent:.2g} %"
+
+
+def seconds(value: float) -> str:
+    """A time as people say it: 1 s, 90 s, 10 min."""
+    return f"{value:.3g} s" if value < 120 else f"{value / 60:.0f} min"
+
+
+def place(evidence: Evidence) -> str:
+    """`file:line`, or the file alone for what has no lines."""
+    file = clean(evidence.file)
+    return f"{file}:{evidence.line}" if evidence.line else file
+
+
+def host_list(hosts: list[str], width: int, dots: str = "…") -> str:
+    """Folded hosts in at most `width` cells."""
+    return cut(", ".join(map(clean, hosts)), width, dots)
+
+
+def band(account: Accounting) -> str:
+    """The expected range with its unit."""
+    low, high = account.expected
+    return phrase("report-band", low=figure(low), high=figure(high), unit=clean(account.unit))
+
+
+def findings_for(diagnosis: Diagnosis, cause: CauseReport) -> list[Finding]:
+    """The findings a cause rests on, the proving ones first."""
+    named = [f for f in diagnosis.findings if f.id in cause.findings and f.evidence_kind in ("proves", "suggests")]
+    return sorted(named, key=lambda f: f.evidence_kind != "proves")
+
+
+def findings_against(diagnosis: Diagnosis, cause: CauseReport) -> list[Finding]:
+    """The findings that speak against a cause which stands all the same."""
+    return [f for f in diagnosis.findings if f.evidence_kind == "refutes" and f.explained_by == cause.id]
+
+
+def settings_without_effect(diagnosis: Diagnosis) -> list[Finding]:
+    """Settings that look wrong and show no effect here."""
+    return [f for f in diagnosis.findings if f.evidence_kind == "note"]
+
+
+def consequences(diagnosis: Diagnosis, cause: CauseReport) -> list[str]:
+    """Ids of the causes that this one brings about."""
+    return [other.id for other in diagnosis.causes if cause.id in other.caused_by]
+
+
+@dataclass(slots=True, frozen=True)
+class Bars:
+    """The glyphs of a waterfall: what is there, what is lost, the band of what may be expected."""
+
+    full: str
+    lost: str
+    band: str
+
+
+BLOCKS = Bars("█", "░", "▒")
+ASCII_BARS = Bars("#", "-", "=")
+
+
+def waterfall(account: Accounting, width: int, bars: Bars = BLOCKS) -> list[tuple[str, str, str]]:
+    """Rows (label, bar, figure) from the expected to the measured value; each bar takes at most `width` cells.
+
+    Shares are of the low end of the expected band, which is where a loss begins.
+    """
+    low, high = account.expected
+    scale = max(high, account.measured)
+    unit = clean(account.unit)
+
+    def cells(value: float) -> int:
+        return round(width * min(max(value / scale, 0), 1)) if scale > 0 else 0
+
+    rows = [(phrase("report-expected"), bars.full * cells(low) + bars.band * (cells(high) - cells(low)), band(account))]
+    top = low
+    losses = [*account.explained.items(), (phrase("report-unexplained"), account.unexplained)]
+    for name, lost in losses:
+        if lost >= 0.005:  # less does not show and is within what a repetition differs by
+            bottom = max(top - lost * low, 0)
+            bar = " " * cells(bottom) + bars.lost * (cells(top) - cells(bottom))
+            rows.append((clean(name), bar, f"-{share(lost)}"))
+            top = bottom
+    measured = bars.full * max(cells(account.measured), int(account.measured > 0))
+    rows.append((phrase("report-measured"), measured, f"{figure(account.measured)} {unit}"))
+    return rows
