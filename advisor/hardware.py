@@ -85,10 +85,11 @@ def value(text: str) -> str | None:
 def gid(text: str) -> str | None:
     """A GID in its long form, eight groups of four hex digits; None if it is none or all zero."""
     try:
-        address = ipaddress.IPv6Address(text.strip())
+        number = int(ipaddress.IPv6Address(text.strip()))
     except ValueError:
         return None
-    return address.exploded if int(address) else None
+    digits = f"{number:032x}"
+    return ":".join(digits[i : i + 4] for i in range(0, 32, 4)) if number else None
 
 
 def gid_address(text: str | None) -> tuple[str | None, str | None]:

@@ -32,7 +32,8 @@ def segment_of(path: Path) -> Segment:
 def _plain(item: Fact | Problem) -> dict[str, Any]:
     if isinstance(item, Problem):
         return {"problem": item.text, "line": item.line}
-    values = {name: value for name, value in asdict(item).items() if value is not None and name != "origins"}
+    values = {name: value for name, value in asdict(item).items() if value is not None}
+    del values["origins"], values["said_at"]
     lines = sorted({origin.line for origin in item.origins})
     return {"fact": fact_name(type(item)), **json.loads(json.dumps(values)), "lines": lines}
 

@@ -45,7 +45,8 @@ def run(args: argparse.Namespace) -> int:
         name = fact_name(type(fact))
         if args.type and name != args.type:
             continue
-        values = {key: value for key, value in asdict(fact).items() if value is not None and key != "origins"}
+        values = {key: value for key, value in asdict(fact).items() if value is not None}
+        del values["origins"], values["said_at"]
         places = [f"{origin.file}:{origin.line}" for origin in fact.origins]
         if args.json:
             print(json.dumps({"fact": name, **values, "origins": places}, ensure_ascii=False))

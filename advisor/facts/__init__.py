@@ -8,8 +8,10 @@ from advisor.facts.measurement import CollectiveTest, PingTest, Point, RdmaPoint
 from advisor.facts.nccl import Edge, NcclChoice, NcclGraph, NcclMessage, NcclProcess, NcclRank
 
 from advisor.facts.store import FactStore
+from advisor.facts.system import EthernetLink, Filesystem, KernelModule, Limit, ModuleList, Sysctl
 
 __all__ = [
+    "EthernetLink", "Filesystem", "KernelModule", "Limit", "ModuleList", "Sysctl",
     "FactStore", "FACT_TYPES", "Assessment", "Given", "Stage", "CollectiveTest", "Conflict", "Edge", "EnvVar", "Fact", "Gpu", "GpuTopology", "NcclChoice", "NcclGraph", "NcclMessage",
     "NcclProcess", "NcclRank", "NetInterface", "Origin", "PingTest", "Point", "RdmaAbsent", "RdmaCounters", "RdmaPoint", "RdmaPort", "RdmaTest", "RoceGid", "TcpTest",
     "TopoPath", "fact_name", "field_names",

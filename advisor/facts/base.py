@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 
@@ -28,7 +28,8 @@ class Fact:
     """One thing that is known about a host, a device, a process, a path or a measurement.
 
     Units stand in the field names (`_gbit_s` links, `_gbyte_s` NCCL, PCIe and NVLink, `_bytes`, `_us`). `None` is
-    unknown, never zero and never false. Two facts with the same `identity` speak of the same thing.
+    unknown, never zero and never false. Two facts with the same `identity` speak of the same thing. `origins` is where
+    the fact was read; `said_at` where single fields of an aggregate were, so that evidence shows the decisive line.
     """
 
     KEY: ClassVar[tuple[str, ...]] = ()
@@ -36,6 +37,7 @@ class Fact:
     host: str | None = None
     run: str | None = None
     origins: tuple[Origin, ...] = ()
+    said_at: dict[str, Origin] = field(default_factory=dict)
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -77,8 +79,8 @@ def fact_name(kind: type[Fact]) -> str:
 
 
 def field_names(kind: type[Fact]) -> tuple[str, ...]:
-    """All fields of a fact type, host and run first, without the origins."""
+    """All fields of a fact type that say something, host and run first."""
     name = kind.__name__
     if name not in _FIELDS:
-        _FIELDS[name] = tuple(f.name for f in fields(kind) if f.name != "origins")
+        _FIELDS[name] = tuple(f.name for f in fields(kind) if f.name not in ("origins", "said_at"))
     return _FIELDS[name]

@@ -22,6 +22,7 @@ def _merge(old: Fact, new: Fact) -> bool:
         if getattr(old, name) is None:
             setattr(old, name, getattr(new, name))
     old.origins = tuple(sorted({*old.origins, *new.origins}))
+    old.said_at = {**new.said_at, **old.said_at}
     return True
 
 

@@ -123,6 +123,9 @@ class Node(Protocol):
     def trace(self, b: Bindings, ctx: Context) -> Trace:
         """The answer with everything it rests on."""
 
+    def asks(self) -> Iterator[tuple[str, str]]:
+        """The (variable, field) pairs that it looks at."""
+
 
 # ---------------------------------------------------------------------------------------------- operands and operators
 
@@ -235,6 +238,10 @@ class Compare:
     operand: Operand
     kind: str
 
+    def asks(self) -> Iterator[tuple[str, str]]:
+        """Its one field."""
+        yield self.variable, self.field
+
     def test(self, b: Bindings, ctx: Context) -> Truth:  # noqa: ARG002
         """Unknown where either side is."""
         value = getattr(b.get(self.variable), self.field, None)
@@ -258,6 +265,10 @@ class IsKnown:
     field: str
     wanted: bool
 
+    def asks(self) -> Iterator[tuple[str, str]]:
+        """Its one field."""
+        yield self.variable, self.field
+
     def test(self, b: Bindings, ctx: Context) -> Truth:  # noqa: ARG002
         """Whether the field has a value."""
         return (getattr(b.get(self.variable), self.field, None) is not None) == self.wanted
@@ -273,6 +284,11 @@ class All:
     """All parts hold."""
 
     parts: tuple[Node, ...]
+
+    def asks(self) -> Iterator[tuple[str, str]]:
+        """Those of the parts."""
+        for part in self.parts:
+            yield from part.asks()
 
     def test(self, b: Bindings, ctx: Context) -> Truth:
         """False as soon as one part is False, else unknown if one is."""
@@ -301,6 +317,11 @@ class AnyOf:
 
     parts: tuple[Node, ...]
 
+    def asks(self) -> Iterator[tuple[str, str]]:
+        """Those of the parts."""
+        for part in self.parts:
+            yield from part.asks()
+
     def test(self, b: Bindings, ctx: Context) -> Truth:
         """True as soon as one part is True, else unknown if one is."""
         truth: Truth = False
@@ -325,6 +346,10 @@ class Not:
 
     part: Node
 
+    def asks(self) -> Iterator[tuple[str, str]]:
+        """Those of the part."""
+        yield from self.part.asks()
+
     def test(self, b: Bindings, ctx: Context) -> Truth:
         """Unknown where the part is."""
         answer = self.part.test(dict(b), ctx)
@@ -343,6 +368,10 @@ class NotShown:
     """
 
     part: Node
+
+    def asks(self) -> Iterator[tuple[str, str]]:
+        """Those of the part."""
+        yield from self.part.asks()
 
     def test(self, b: Bindings, ctx: Context) -> Truth:
         """True unless the part holds."""
@@ -368,6 +397,10 @@ class Quantified:
     where: All
     operator: str = "at_least"
     operand: Constant = Constant(1)
+
+    def asks(self) -> Iterator[tuple[str, str]]:
+        """Those of the facts it is about."""
+        yield from self.where.asks()
 
     def _answers(self, b: Bindings, ctx: Context) -> tuple[list[Fact], int, bool]:
         """Facts that meet it, how many might, and whether any was there to be asked."""
@@ -446,6 +479,10 @@ class Peers:
         values = [getattr(peer, self.field) for peer in peers]
         return own, [value for value in values if value is not None]
 
+    def asks(self) -> Iterator[tuple[str, str]]:
+        """Its one field."""
+        yield self.variable, self.field
+
     def test(self, b: Bindings, ctx: Context) -> Truth:
         """Unknown with fewer than `needed` peers."""
         own, others = self._others(b, ctx)
@@ -476,6 +513,10 @@ class Concluded:
     id: str
     within: str
     subject: str
+
+    def asks(self) -> Iterator[tuple[str, str]]:
+        """None: a finding has its own evidence."""
+        yield from ()
 
     def test(self, b: Bindings, ctx: Context) -> Truth:
         """True once it was concluded."""

@@ -27,6 +27,7 @@ class CompiledRule:
     kind: str
     when: All
     effect: All | None
+    asks: tuple[tuple[str, str], ...]
 
 
 @dataclass(slots=True)
@@ -59,9 +60,17 @@ class Proof:
         return self.subject.sources
 
     def origins(self) -> list[Origin]:
-        """Where its facts were read, each place once, the subject's first."""
-        ordered = [self.subject, *(fact for name, fact in self.bindings.items() if name != self.rule.variable)]
-        return list(dict.fromkeys(origin for fact in ordered for origin in fact.origins[:2]))
+        """Where its facts were read, each place once, the subject's first.
+
+        Of an aggregate the lines that gave the fields in question, as far as it knows them.
+        """
+        places: dict[Origin, None] = {}
+        for name in (self.rule.variable, *(name for name in self.bindings if name != self.rule.variable)):
+            fact = self.bindings[name]
+            asked = [f for variable, f in self.rule.asks if variable == name]
+            said = [fact.said_at[f] for f in asked if f in fact.said_at]
+            places |= dict.fromkeys(said or fact.origins[:2])
+        return list(places)
 
     def text(self) -> str:
         """The rule's message with its fields filled in."""
@@ -131,7 +140,8 @@ def compile_rule(data: Mapping[str, Any], thresholds: Mapping[str, float]) -> Co
     builder.variables[variable] = builder.kind(kind, ("each", variable))
     when = builder.all(data["when"], ("when",))
     effect = builder.all(data["effect"], ("effect",)) if data["effect"] else None
-    return CompiledRule(data["id"], data, variable, kind, when, effect)
+    asks = dict.fromkeys([*when.asks(), *(effect.asks() if effect else ())])
+    return CompiledRule(data["id"], data, variable, kind, when, effect, tuple(asks))
 
 
 def _try(rule: CompiledRule, subject: Fact, ctx: Context) -> Proof | Open | None:

@@ -19,10 +19,14 @@ def decisive(assessments: Sequence[Assessment]) -> Assessment | None:
 
 
 def gap(assessment: Assessment | None) -> float | None:
-    """Share of the expected bandwidth that is missing, 0 to 1; None without a measurement and its band."""
+    """Share of the expected bandwidth that is missing, 0 to 1; None without a measurement and its band.
+
+    Counted from what such hardware typically reaches; the band's lower end has the tolerance taken off already.
+    """
     if assessment is None or not assessment.expected_low_gbyte_s or assessment.measured_gbyte_s is None:
         return None
-    return max(0.0, 1 - assessment.measured_gbyte_s / assessment.expected_low_gbyte_s)
+    typical = assessment.typical_gbyte_s or assessment.expected_low_gbyte_s
+    return max(0.0, 1 - assessment.measured_gbyte_s / typical)
 
 
 def loss_shares(causes: Sequence[Judged], assessment: Assessment | None) -> dict[str, float]:
@@ -39,8 +43,8 @@ def loss_shares(causes: Sequence[Judged], assessment: Assessment | None) -> dict
 
 
 def _in_run(cause: Judged, assessment: Assessment) -> bool:
-    """Whether the cause was shown to act on what was measured."""
-    return any(assessment in proof.bindings.values() for proof in cause.supports)
+    """Whether the cause was shown to act in the run that was measured."""
+    return assessment.run in cause.runs or any(assessment in proof.bindings.values() for proof in cause.supports)
 
 
 def account(assessment: Assessment | None, losses: dict[str, float]) -> Accounting | None:

@@ -6,38 +6,25 @@ can be copied; everything else keeps to the width.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
 from advisor.data import phrase
-from advisor.findings import CauseReport, Diagnosis, Evidence, Finding, FixCard, InventoryRow, NextCheck
-from advisor.render.text import (
-    ASCII_BARS,
-    BLOCKS,
-    band,
-    clean,
-    command_lines,
-    consequences,
-    cut,
-    figure,
-    findings_against,
-    findings_for,
-    host_list,
-    place,
-    seconds,
-    settings_without_effect,
-    share,
-    waterfall,
-)
+from advisor.findings import CauseReport, Diagnosis, Evidence, Finding, FixCard, InventoryRow, Normal, RuledOut
+from advisor.render import text as shared
+from advisor.render.text import cut, place, share
 
 _COLOUR = {"fault": "bold red", "suspect": "bold magenta", "fine": "bold green", "cannot-tell": "bold"}
 _READABLE = 110  # columns; longer lines of prose tire the eye
-_BAR = 40
+_LABEL = 10  # cells of the column that labels stand in
+_BAR = 40  # cells of a bar at most
 _HEAD_LINES = 4  # of the summary: thousands of hosts must not push the first command out of sight
 _FEW = 3  # items of a kind before the rest is folded
+_BLANKS = re.compile(r" {3,}")
+_HOSTS = 60  # cells of a folded host list
 
 
 class _Page:
@@ -51,96 +38,298 @@ class _Page:
         self.width = console.width
         self.prose = min(self.width, _READABLE)
 
-    def line(self, text: Text | str = "") -> None:
+    def safe(self, text: str) -> str:
+        """Harmless, and within the encoding."""
+        return self.encodable(shared.clean(text))
+
+    def encodable(self, text: str) -> str:
+        encoding = self.console.encoding
+        return text if self.utf8 else text.encode(encoding, "backslashreplace").decode(encoding)
+
+    def line(self, text: Text | None = None) -> None:
         """One line as it is: never wrapped, never cropped."""
-        text = Text(text) if isinstance(text, str) else text
-        if not self.utf8:
-            shown = text.plain.encode(self.console.encoding, "backslashreplace").decode(self.console.encoding)
-            text = text if shown == text.plain else Text(shown, style=text.style)
-        self.console.print(text, soft_wrap=True, highlight=False)
+        self.console.print(text or Text(), soft_wrap=True, highlight=False)
 
     def heading(self, key: str) -> None:
         self.line()
-        self.line(Text(phrase(key), style="bold"))
+        self.line(Text(self.safe(phrase(key)), style="bold"))
 
-    def para(self, text: str, indent: int = 0, *, label: str = "", column: int = 0, most: int = 0) -> None:
-        """Wrapped prose. A label stands before the first line, the text begins `column` cells after the indent.
+    def para(
+        self, text: str, indent: int = 0, *, label: str = "", style: str = "bold", column: int = 0, most: int = 0
+    ) -> None:
+        """Wrapped prose, beginning `column` cells after the indent; the label stands before its first line.
 
-        most: with that many lines or more, the middle of the text goes.
+        most: from that many lines on, the middle of the text goes.
         """
-        left = indent + column
-        width = max(self.prose - left, 20)
-        text = clean(text)
+        width = max(self.prose - indent - column, 20)
+        text = self.safe(text)
         wrapped = Text(text).wrap(self.console, width)
-        if most and len(wrapped) > most and not self.verbose:
-            # Lines break before they are full; the margin keeps the shortened text within its lines.
-            wrapped = Text(cut(text, width * most - 12 * most, self.dots)).wrap(self.console, width)
+        room = width * most
+        while most and len(wrapped) > most and not self.verbose:  # again, since lines break before they are full
+            wrapped = Text(cut(text, room, self.dots)).wrap(self.console, width)
+            room -= width // 8
         for number, part in enumerate(wrapped):
             part.rstrip()
             before = Text(" " * indent)
-            before.append((label if number == 0 else "").ljust(column), style="bold" if label else "")
+            before.append((self.safe(label) if number == 0 else "").ljust(column), style=style)
             self.line(before + part)
 
-    def field(self, key: str, text: str, indent: int = 0, column: int = 9, *, most: int = 0) -> None:
+    def field(self, key: str, text: str, indent: int = 0, *, column: int = _LABEL, most: int = 0) -> None:
         """A labelled paragraph; nothing where there is no text."""
         if text.strip():
-            self.para(text, indent, label=phrase(key), column=column, most=most)
+            self.para(text, indent, label=phrase(f"report-label-{key}"), column=column, most=most)
 
-    def commands(self, commands: Sequence[str], indent: int) -> None:
-        """Each line of each command on a line of its own."""
+    def command(self, command: str, indent: int) -> None:
+        """Each line on a line of its own, however long."""
+        for line in shared.command_lines(command):
+            self.line(Text(" " * indent) + Text(self.encodable(line), style="bold"))
+
+    def commands(self, key: str, commands: Sequence[str], indent: int) -> None:
+        """A label with commands below it; nothing where there are none."""
+        if commands:
+            self.line(Text(" " * indent) + Text(self.safe(phrase(f"report-label-{key}")), style="bold"))
         for command in commands:
-            for line in command_lines(command):
-                self.line(Text(" " * indent + line, style="cyan" if line else ""))
+            self.command(command, indent + 2)
 
     def printed(self, evidence: Evidence, indent: int, *, label: str = "", column: int = 0) -> None:
         """Where a line stands and what it says; on one line if both fit."""
-        at, said = place(evidence), clean(evidence.text)
+        at, said = self.safe(place(evidence)), self.safe(evidence.text)
         before = Text(" " * indent)
-        before.append(label.ljust(column), style="bold")
-        room = self.width - indent - column
+        before.append(self.safe(label).ljust(column), style="bold")
+        room = max(self.width - indent - column, 20)
         if len(at) + 2 + len(said) <= room:
             self.line(before + Text(at, style="dim") + Text(f"  {said}"))
             return
+        if len(said) > room:
+            said = _BLANKS.sub("  ", said)  # columns of a table stand closer before anything is lost
         self.line(before + Text(cut(at, room, self.dots), style="dim"))
         self.line(Text(" " * (indent + column) + cut(said, room, self.dots)))
 
-    def few(self, count: int) -> int:
-        """How many of so many items to show."""
-        return count if self.verbose or count <= _FEW + 1 else _FEW
+    def few(self, count: int, few: int = _FEW) -> int:
+        """How many of so many items to show; folding one alone would save nothing."""
+        return count if self.verbose or count <= few + 1 else few
+
+    def folded(self, hidden: int, indent: int) -> None:
+        if hidden:
+            self.para(phrase("report-more-items", count=hidden), indent)
 
     def hosts(self, hosts: list[str]) -> str:
-        return host_list(hosts, 100_000 if self.verbose else 60, self.dots)
+        return cut(", ".join(map(shared.clean, hosts)), 1_000_000 if self.verbose else _HOSTS, self.dots)
 
 
-def _first(items: Sequence[Finding]) -> Evidence | None:
-    """The line to show where there is room for one."""
-    return next((line for finding in items for line in finding.evidence), None)
-
-
-def _cost(check: NextCheck) -> str:
-    return phrase(
-        "report-cost",
-        seconds=seconds(check.seconds),
-        root=phrase("report-root-yes" if check.root else "report-root-no"),
-        traffic=phrase("report-traffic-yes" if check.traffic else "report-traffic-no"),
-    )
+def render(diagnosis: Diagnosis, console: Console, *, verbose: bool = False) -> None:
+    """Prints the report; `verbose` unfolds all of it."""
+    page = _Page(console, verbose)
+    _head(page, diagnosis)
+    _speed(page, diagnosis)
+    roots = [c for c in diagnosis.causes if c.role == "root"]
+    also = [c for c in diagnosis.causes if c.role == "also-present"]
+    if roots:
+        page.heading("report-section-limits" if diagnosis.verdict == "fine" else "report-section-causes")
+    for cause in roots:
+        _cause(page, diagnosis, cause)
+    if also:
+        page.heading("report-section-also")
+    for cause in also:
+        _cause(page, diagnosis, cause)
+    _fixes(page, diagnosis)
+    _next_checks(page, diagnosis)
+    _readings(page, "report-section-ruled-out", diagnosis.ruled_out)
+    _readings(page, "report-section-normal", diagnosis.normal)
+    _without_effect(page, diagnosis)
+    _conflicts(page, diagnosis)
+    _inventory(page, diagnosis.inventory)
+    page.line()
+    first = diagnosis.causes[0].id if diagnosis.causes else ""
+    page.para(phrase("report-footer", cause=first) if first else phrase("report-footer-plain"))
 
 
 def _head(page: _Page, diagnosis: Diagnosis) -> None:
     """The answer: verdict, cause and how sure, the line that shows it, the first command."""
     verdict = phrase(f"report-verdict-{diagnosis.verdict}")
-    text = Text(clean(diagnosis.summary))
-    _verdict(page, verdict, text, _COLOUR[diagnosis.verdict])
-    cause = next(iter(diagnosis.causes), None)
+    column = max(_LABEL, len(verdict) + 2)
+    style = _COLOUR[diagnosis.verdict]
+    page.para(diagnosis.summary, label=verdict, style=style, column=column, most=_HEAD_LINES)
+    cause = diagnosis.causes[0] if diagnosis.causes else None
     if cause is not None:
-        known = f"{clean(cause.id)}, {phrase(f'report-confidence-{cause.confidence}')}: {cause.why_sure}"
-        page.field("report-label-limit" if diagnosis.verdict == "fine" else "report-label-cause", known, most=2)
-        seen = _first(findings_for(diagnosis, cause))
-        against = _first(findings_against(diagnosis, cause))
+        known = phrase("report-known", id=cause.id, confidence=_confidence(cause), why=cause.why_sure)
+        page.field("limit" if diagnosis.verdict == "fine" else "cause", known, column=column, most=2)
+        seen = _first_line(shared.findings_for(diagnosis, cause))
+        against = _first_line(shared.findings_against(diagnosis, cause))
     else:
         seen = next((line for item in diagnosis.normal for line in item.evidence), None)
         against = None
-    for key, evidence in (("report-label-seen", seen), ("report-label-against", against)):
+        page.field("open", ", ".join(shared.still_open(diagnosis)), column=column, most=2)
+    for key, evidence in (("seen", seen), ("against", against)):
         if evidence is not None:
-            page.printed(evidence, 0, label=phrase(key), column=9)
-    _do_first(page, diagnosis, cause)
+            page.printed(evidence, 0, label=phrase(f"report-label-{key}"), column=column)
+    _first(page, diagnosis, cause, column)
+
+
+def _first_line(findings: Iterable[Finding]) -> Evidence | None:
+    return next((line for finding in findings for line in finding.evidence), None)
+
+
+def _confidence(cause: CauseReport) -> str:
+    return phrase(f"report-confidence-{cause.confidence}")
+
+
+def _first(page: _Page, diagnosis: Diagnosis, cause: CauseReport | None, column: int) -> None:
+    """What to do now: repair what is confirmed, otherwise look first where a look is proposed."""
+    fix = cause.fixes[0] if cause and cause.fixes else None
+    check = diagnosis.next_checks[0] if diagnosis.next_checks else None
+    if fix and (check is None or (cause and cause.confidence == "confirmed")):
+        key = "report-first-fix" if len(fix.commands) < 2 else "report-first-fix-of"
+        title = cut(fix.title, page.prose - column, page.dots)  # so that the risk is never what is cut
+        page.field("do-first", phrase(key, title=title, risk=_risk(fix), count=len(fix.commands)), column=column)
+        page.field("danger", fix.danger, column=column, most=2)
+        for command in fix.commands[:1]:
+            page.command(command, column)
+    elif check:
+        said = phrase("report-first-check", why=check.why, cost=shared.cost(check))
+        page.field("run-first", said, column=column, most=2)
+        page.command(check.command, column)
+    else:
+        page.field("do-first", phrase("report-nothing-first"), column=column)
+
+
+def _risk(fix: FixCard) -> str:
+    return phrase(f"report-risk-{fix.risk}")
+
+
+def _speed(page: _Page, diagnosis: Diagnosis) -> None:
+    account = diagnosis.accounting
+    if account is None:
+        return
+    page.heading("report-section-speed")
+    page.para(shared.speed(account), 2)
+    bars = shared.BLOCKS if page.utf8 else shared.ASCII_BARS
+    label = max(len(name) for name, _, _ in shared.waterfall(account, 0))
+    value = max(len(said) for _, _, said in shared.waterfall(account, 0))
+    width = max(min(page.width - label - value - 6, _BAR), 8)
+    for name, bar, said in shared.waterfall(account, width, bars):
+        page.line(Text(page.encodable(f"  {name:<{label}}  {bar:<{width}}  {said}")))
+    shown = page.few(len(account.why), 6)
+    for why in account.why[:shown]:
+        page.para(why, 2, label="-", column=2, style="")
+    page.folded(len(account.why) - shown, 4)
+
+
+def _cause(page: _Page, diagnosis: Diagnosis, cause: CauseReport) -> None:
+    """A cause, how sure it is, and what it rests on."""
+    number = str(diagnosis.causes.index(cause) + 1)
+    page.para(cause.title, 2, label=number, column=len(number) + 1)
+    indent = 3 + len(number)
+    page.para(_tags(page, cause), indent)
+    if cause.caused_by:
+        page.field("follows", phrase("report-follows", causes=", ".join(cause.caused_by)), indent)
+    page.field("leads", ", ".join(shared.consequences(diagnosis, cause)), indent)
+    if number != "1" or page.verbose:  # the head has said it of the first
+        page.field("sure", cause.why_sure, indent)
+    found = shared.findings_for(diagnosis, cause)
+    shown = page.few(len(found))
+    for finding in found[:shown]:
+        _finding(page, finding, finding.text, indent)
+    page.folded(len(found) - shown, indent)
+    for finding in shared.findings_against(diagnosis, cause):
+        _finding(page, finding, phrase("report-against", text=finding.text), indent)
+    if page.verbose:
+        page.field("rank", "; ".join(cause.rank), indent)
+
+
+def _tags(page: _Page, cause: CauseReport) -> str:
+    tags = [cause.id, phrase(f"report-kind-{cause.kind}"), _confidence(cause)]
+    tags += [phrase("report-on-hosts", hosts=page.hosts(cause.hosts))] if cause.hosts else []
+    tags += [phrase("report-costs", share=share(cause.loss_share))] if cause.loss_share is not None else []
+    return ", ".join(tags)
+
+
+def _finding(page: _Page, finding: Finding, text: str, indent: int) -> None:
+    said = phrase("report-finding-on", text=text, hosts=page.hosts(finding.hosts)) if finding.hosts else text
+    page.para(said, indent, label="-", style="", column=2)
+    shown = page.few(len(finding.evidence), 1)
+    for evidence in finding.evidence[:shown]:
+        page.printed(evidence, indent + 4)
+    page.folded(len(finding.evidence) - shown, indent + 4)
+
+
+def _fixes(page: _Page, diagnosis: Diagnosis) -> None:
+    """A full card for each cause to repair; of what is unsure, small or follows from another, only what could be done."""
+    with_fixes = [cause for cause in diagnosis.causes if cause.fixes]
+    if with_fixes:
+        page.heading("report-section-fixes")
+    for cause in with_fixes:
+        number = str(diagnosis.causes.index(cause) + 1)
+        indent = 3 + len(number)
+        page.para(cause.id, 2, label=number, style="", column=len(number) + 1)
+        sure = cause.role == "root" and cause.confidence != "possible" and not cause.caused_by
+        full = len(cause.fixes) if page.verbose else int(sure)
+        for fix in cause.fixes[:full]:
+            _card(page, fix, indent)
+        for fix in cause.fixes[full:]:
+            said = phrase("report-fix", title=fix.title, risk=_risk(fix), who=fix.who)
+            page.para(said, indent, label="-", style="", column=2)
+
+
+def _card(page: _Page, fix: FixCard, indent: int) -> None:
+    page.para(fix.title, indent, label="-", column=2)
+    indent += 2
+    page.field("risk", _risk(fix), indent)
+    page.field("who", fix.who, indent)
+    page.field("danger", fix.danger, indent)
+    page.commands("do", fix.commands, indent)
+    page.commands("undo", fix.undo, indent)
+    page.field("lasts", fix.persistence, indent)
+    page.commands("check", fix.verify, indent)
+    page.field("expect", fix.expect, indent)
+
+
+def _next_checks(page: _Page, diagnosis: Diagnosis) -> None:
+    if diagnosis.next_checks:
+        page.heading("report-section-next")
+    for number, check in enumerate(diagnosis.next_checks, 1):
+        page.para(check.why, 2, label=str(number), column=2)
+        page.para(shared.cost(check), 4)
+        page.field("separates", ", ".join(check.separates), 4, most=2)
+        page.command(check.command, 6)
+
+
+def _readings(page: _Page, key: str, readings: Sequence[RuledOut | Normal]) -> None:
+    """Causes ruled out or readings that are normal, each with its reason and place."""
+    if readings:
+        page.heading(key)
+    shown = page.few(len(readings), 5)
+    for item in readings[:shown]:
+        page.para(phrase("report-reading", id=item.id, why=item.why), 2, label="-", style="", column=2)
+        for evidence in item.evidence if page.verbose else item.evidence[:1]:
+            page.printed(evidence, 6)
+    page.folded(len(readings) - shown, 2)
+
+
+def _without_effect(page: _Page, diagnosis: Diagnosis) -> None:
+    notes = shared.settings_without_effect(diagnosis)
+    if notes:
+        page.heading("report-section-without-effect")
+    for finding in notes:
+        _finding(page, finding, finding.text, 2)
+
+
+def _conflicts(page: _Page, diagnosis: Diagnosis) -> None:
+    if diagnosis.conflicts:
+        page.heading("report-section-conflicts")
+    shown = page.few(len(diagnosis.conflicts))
+    for conflict in diagnosis.conflicts[:shown]:
+        page.para(conflict, 2, label="-", style="", column=2, most=2)
+    page.folded(len(diagnosis.conflicts) - shown, 2)
+
+
+def _inventory(page: _Page, rows: Sequence[InventoryRow]) -> None:
+    """What was recognised in a line or two; each file that gave nothing or is damaged by itself."""
+    page.heading("report-section-inventory")
+    page.para(shared.inventory_summary(rows), 2)
+    files = shared.by_file(rows)
+    listed = {file: shared.said_of(parts) for file, parts in files.items() if page.verbose or shared.warns(parts)}
+    shown = page.few(len(listed), 5)
+    for file, said in list(listed.items())[:shown]:
+        page.para(phrase("report-reading", id=file, why="; ".join(said)), 2, label="-", style="", column=2, most=3)
+    page.folded(len(listed) - shown, 2)

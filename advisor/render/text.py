@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
 
 from advisor.data import phrase
-from advisor.findings import Accounting, CauseReport, Diagnosis, Evidence, Finding
+from advisor.findings import Accounting, CauseReport, Diagnosis, Evidence, Finding, InventoryRow, NextCheck
 
 # Whole escape sequences first, so that `[31m` does not stay behind: CSI, then OSC, DCS, SOS, PM, APC, then the short.
 _ESCAPES = re.compile(
@@ -87,15 +89,78 @@ def place(evidence: Evidence) -> str:
     return f"{file}:{evidence.line}" if evidence.line else file
 
 
-def host_list(hosts: list[str], width: int, dots: str = "…") -> str:
-    """Folded hosts in at most `width` cells."""
-    return cut(", ".join(map(clean, hosts)), width, dots)
-
-
 def band(account: Accounting) -> str:
     """The expected range with its unit."""
     low, high = account.expected
     return phrase("report-band", low=figure(low), high=figure(high), unit=clean(account.unit))
+
+
+def speed(account: Accounting) -> str:
+    """Measured against expected, in a sentence."""
+    low, high = account.expected
+    key = "below" if account.measured < low else "above" if account.measured > high else "within"
+    return phrase(
+        f"report-speed-{key}",
+        quantity=clean(account.quantity),
+        measured=figure(account.measured),
+        unit=clean(account.unit),
+        expected=band(account),
+        share=share(account.measured / low) if low > 0 else "",
+    )
+
+
+def cost(check: NextCheck) -> str:
+    """What a check costs: time, rights, traffic."""
+    return phrase(
+        "report-cost",
+        seconds=seconds(check.seconds),
+        root=phrase("report-root-yes" if check.root else "report-root-no"),
+        traffic=phrase("report-traffic-yes" if check.traffic else "report-traffic-no"),
+    )
+
+
+def by_file(rows: Iterable[InventoryRow]) -> dict[str, list[InventoryRow]]:
+    """The rows of each file: a file that two sources read has two."""
+    files: dict[str, list[InventoryRow]] = {}
+    for row in rows:
+        files.setdefault(row.file, []).append(row)
+    return files
+
+
+def warns(rows: Sequence[InventoryRow]) -> bool:
+    """Whether a file gave nothing or something is wrong with it."""
+    return not any(row.facts for row in rows) or any(row.problems for row in rows)
+
+
+def said_of(rows: Sequence[InventoryRow]) -> list[str]:
+    """What a file was recognised as, what was not understood, what is wrong with it."""
+    said = [phrase("report-row", source=row.source, facts=row.facts) for row in rows if row.source is not None]
+    first = rows[0]
+    if not said:
+        said.append(phrase("report-not-recognised"))
+    elif first.not_understood:
+        where = ", ".join(map(str, first.first_not_understood))
+        said.append(phrase("report-not-understood", count=first.not_understood, lines=first.lines, first=where))
+    return list(dict.fromkeys(said + [problem for row in rows for problem in row.problems]))
+
+
+def inventory_summary(rows: Sequence[InventoryRow]) -> str:
+    """Files, lines and facts in all, and how many files each source read."""
+    if not rows:
+        return phrase("report-nothing-read")
+    firsts = [parts[0] for parts in by_file(rows).values()]
+    said = phrase(
+        "report-inventory",
+        files=len(firsts),
+        lines=sum(row.lines for row in firsts),
+        unread=sum(row.not_understood for row in firsts),
+        facts=sum(row.facts for row in rows),
+    )
+    sources = Counter(row.source for row in rows if row.source)
+    if not sources:
+        return said
+    listed = ", ".join(phrase("report-source-files", source=name, files=sources[name]) for name in sorted(sources))
+    return phrase("report-inventory-recognised", said=said, sources=listed)
 
 
 def findings_for(diagnosis: Diagnosis, cause: CauseReport) -> list[Finding]:
@@ -112,6 +177,11 @@ def findings_against(diagnosis: Diagnosis, cause: CauseReport) -> list[Finding]:
 def settings_without_effect(diagnosis: Diagnosis) -> list[Finding]:
     """Settings that look wrong and show no effect here."""
     return [f for f in diagnosis.findings if f.evidence_kind == "note"]
+
+
+def still_open(diagnosis: Diagnosis) -> list[str]:
+    """Ids of the causes that the next checks bear on."""
+    return sorted({cause for check in diagnosis.next_checks for cause in check.separates})
 
 
 def consequences(diagnosis: Diagnosis, cause: CauseReport) -> list[str]:

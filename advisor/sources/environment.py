@@ -110,9 +110,8 @@ class _Reader:
     def command(self, text: str, first: int, last: int) -> Iterator[Fact]:
         """A command line, with several commands behind `;`, `&&` or `|`."""
         for words in _commands(text):
-            while words and words[0] in _KEYWORDS:
-                words = words[1:]
-            yield from self._words(words, first, last)
+            start = next((place for place, word in enumerate(words) if word not in _KEYWORDS), len(words))
+            yield from self._words(words[start:], first, last)
 
     def _words(self, words: list[str], first: int, last: int) -> Iterator[Fact]:
         assigned, rest = _leading(words)

@@ -174,7 +174,8 @@ SOURCE = Source(
     facts=(RdmaPort, RoceGid, RdmaAbsent),
     needles=("hca_id:", "GID[", "No IB devices found", "Failed to get IB devices list"),
     signature=re.compile(
-        r"^[ \t]*(?:hca_id:[ \t]+\S|GID\[ *\d+\]:[ \t]|No IB devices found[ \t]*$|Failed to get IB devices list: )", re.M
+        r"^[ \t]*(?:hca_id:[ \t]+\S|GID\[ *\d+\]:[ \t]|No IB devices found[ \t]*$|Failed to get IB devices list: )",
+        re.M,
     ),
     parse=parse,
     commands=(Command(("ibv_devinfo", "-v"), stderr=True),),

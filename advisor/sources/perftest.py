@@ -30,7 +30,7 @@ from typing import Any
 
 from advisor.facts import Fact, RdmaPoint, RdmaTest
 from advisor.facts.measurement import summarise_rdma
-from advisor.sources.base import Command, Problem, Segment, Source
+from advisor.sources.base import Problem, Segment, Source
 
 _LONGEST_LINE = 1000
 _MIB_GBIT = 1048576 * 8 / 1e9  # MiB/s to 10^9 bit/s
@@ -39,9 +39,10 @@ _OPERATIONS = {"Send": "send", "RDMA_Write": "write", "RDMA_Read": "read", "Atom
 
 _BANNER = re.compile(
     r"(?P<op>Send|RDMA_Write|RDMA_Read|Atomic)(?:_imm)?(?:[ _](?:CMP_AND_SWAP|FETCH_AND_ADD))?"
-    r"(?P<duplex>[ _]Bidirectional)?(?:[ _]Post[ _]List)?[ _](?P<kind>BW|Latency)[ _](?:forwarding[ _]|Multicast[ _]){0,2}Test"
+    r"(?P<duplex>[ _]Bidirectional)?(?:[ _]Post[ _]List)?[ _](?P<kind>BW|Latency)"
+    r"[ _](?:forwarding[ _]|Multicast[ _]){0,2}Test"
 )
-_PAIR = re.compile(r"([A-Za-z#][\w*.#-]{0,30}(?: [\w*.#-]{1,20}){0,3}) {0,12}: {0,3}(\S{1,60})")
+_PAIR = re.compile(r"([A-Za-z#][\w*.#-]{0,30}(?: [\w*.#-]{1,20}){0,3}) {0,24}: {0,3}(\S{1,60})")
 _HEADER = re.compile(r"#bytes +(?:#sl +)?#iterations ")
 _CELL = re.compile(
     r"#\w{1,12}|BW (?:peak|average|Port\d)\[[^\]\s]{1,10}\]|MsgRate(?: Port\d)?\[\w{1,8}\]|CPU_Util\[%\]"
@@ -52,14 +53,15 @@ _ADDRESS = re.compile(r"(local|remote) address: LID ")
 _GID = re.compile(r"GID: ((?:\d{2,3}:){15}\d{2,3})$")
 _WAITING = re.compile(r"\* Waiting for client to connect\.\.\. \*|Waiting for client rdma_cm QP to connect")
 _GPU = re.compile(
-    r"initializing CUDA|Picking (?:GPU number|device No\.) ?\d|creating CUDA Ctx|allocated (?:GPU|\d{1,12} bytes of GPU) buffer"
-    r"|Use (?:ROCm|MUSA) memory : ON|using DMA-BUF for GPU"
+    r"initializing CUDA|cuMemAlloc\(\) of |Picking (?:GPU number|device No\.) ?\d|creating CUDA Ctx"
+    r"|allocated (?:GPU|\d{1,12} bytes of GPU) buffer|Use (?:ROCm|MUSA) memory : ON|using DMA-BUF for GPU"
 )
 _CLOCK = re.compile(r"Conflicting CPU frequency values")
 _NO_FACT = re.compile(
     r"-{20,}$|\*{20,}$|WARNING: |CPU Frequency is not max|Please run the same command|Finding PCIe BUS"
     r"|Listing all CUDA devices|CUDA device \d|\[pid = \d|making it the current CUDA|destroying current CUDA"
-    r"|GID: |NUMA node|#, usec|scnt=|Unable to open file descriptor|Unable to set up socket|deallocating"
+    r"|GID: |NUMA node|#, usec|scnt=|Couldn't set the link|Couldn't get context|Couldn't create IB"
+    r"|Unable to open file descriptor|Unable to set up socket|deallocating"
 )
 # most telling first; where a run prints several, the first of this table counts
 _ERRORS = (
@@ -67,7 +69,8 @@ _ERRORS = (
     ("no-device", re.compile(r"Did not detect devices")),
     ("device-not-found", re.compile(r"IB device \S{1,64} not found|Unable to find the Infiniband/RoCE device")),
     ("connect-failed", re.compile(
-        r"Couldn't connect to (?P<peer>\S{1,255}):\d{1,5}|Unable to connect \(retries|Unable to init the socket connection"
+        r"Couldn't connect to (?P<peer>\S{1,255}):\d{1,5}|Unable to connect \(retries"
+        r"|Unable to init the socket connection"
     )),
     ("memory-registration", re.compile(r"Couldn't allocate MR|Cannot allocate memory|[Ff]ailed to create mr")),
     ("qp-setup-failed", re.compile(
@@ -83,7 +86,14 @@ _ERROR_RANK = {name: rank for rank, (name, _) in enumerate(_ERRORS)}
 
 _PROGRAM = re.compile(r"\b(?:ib_(?:write|read|send|atomic)|raw_ethernet)_(?:bw|lat|burst_lat)\b")
 _VALUE_OPTIONS = frozenset("wypdimsntuSxcqIoMrQAlDfBTLEJjKkXW")  # single letters that take a value
-_FLAG_WORDS = re.compile(r"--(?:report|run_inf|perform|cpu_util|dualport|dont|odp|use_exp|use_res|comm_rdma|noPeak|all|bidir|CPU)")
+_VALUE_WORDS = frozenset({
+    "port", "ib-dev", "ib-port", "mtu", "size", "iters", "tx-depth", "qp-timeout", "sl", "gid-index", "connection",
+    "qp", "vector", "inline_size", "outs", "tos", "rx-depth", "cq-mod", "atomic_type", "post_list", "duration",
+    "margin", "limit_bw", "limit_msgrate", "pkey_index", "burst_size", "rate_limit", "rate_units", "output",
+    "out_json_file", "latency_gap", "flow_label", "retry_count", "use_cuda", "use_cuda_bus_id", "cuda_mem_type",
+    "use_rocm", "use_musa", "use_neuron", "use_hl", "use_mlu", "use_opencl", "gpu_touch", "tclass", "recv_post_list",
+    "bind_source_ip", "cqe_poll",
+})  # fmt: skip
 _INFO = re.compile(r'"?test_info"?\s{0,9}:')
 _KEY = re.compile(r'"?([A-Za-z][\w.]{0,40})"?\s{0,9}:\s{0,9}(?:"([^"\n]{0,200})"|([-\w.+/]{1,100}))')
 _RESULTS = re.compile(r'"?results"?\s{0,9}:\s{0,9}\{')
@@ -93,7 +103,7 @@ _SIGNATURE = re.compile(
     r'|"?test_info"?\s{0,9}:|\* Waiting for client to connect\.\.\. \*|Couldn\'t connect to \S{1,255}:\d'
     r"|Completion with error at (?:client|server)|^ ?Port number \d{1,3} state is |IB device \S{1,64} not found"
     r"|Unable to find the Infiniband/RoCE device|^ ?Did not detect devices|Couldn't read remote address"
-    r"|Conflicting CPU frequency values|Failed status-transport retry",
+    r"|Conflicting CPU frequency values|Failed status-transport retry|^Couldn't allocate MR",
     re.MULTILINE,
 )
 
@@ -129,20 +139,17 @@ def _arguments(command: str | None) -> list[str] | None:
     m = _PROGRAM.search(command or "")
     if m is None or command is None:
         return None
-    return re.split(r"[|;&>]", command[m.end() :], maxsplit=1)[0].split()
+    return re.split(r"\s\d?>|[|;&>]", command[m.end() :], maxsplit=1)[0].split()
 
 
 def _server_name(arguments: list[str]) -> str | None:
     """The one word that is neither an option nor its value: the server, on the client's command line."""
     words = iter(arguments)
     for word in words:
-        if word.startswith("--"):
-            if "=" not in word and not _FLAG_WORDS.match(word):
-                next(words, None)
-        elif word.startswith("-") and len(word) > 1:
-            if word[-1] in _VALUE_OPTIONS and word[1] in _VALUE_OPTIONS | frozenset("aFegzRvhbNVCHUOZP") and len(word) == 2:
-                next(words, None)
-        else:
+        letter = word[1] if len(word) == 2 and word[0] == "-" else ""
+        if letter in _VALUE_OPTIONS or (word.startswith("--") and word[2:] in _VALUE_WORDS):
+            next(words, None)
+        elif not word.startswith("-"):
             return word
     return None
 
@@ -199,6 +206,8 @@ def _fact(run: _Run, segment: Segment) -> RdmaTest:
     if peer is None and arguments is not None:
         peer = _server_name(arguments)
     fields: dict[str, Any] = summarise_rdma(run.points)
+    if run.printed is not None and run.points:
+        fields.setdefault("size_bytes", run.points[0].size_bytes)
     return RdmaTest(
         test=segment.at(run.first), tool=tool, operation=operation, kind=run.kind,
         device=said("Device"), local=run.addresses.get("local"), peer=peer, transport=said("Transport type"),
@@ -387,7 +396,7 @@ def _json(segment: Segment) -> Iterator[Fact | Problem]:
     for start, following in zip(starts, [*starts[1:], len(text)], strict=True):
         results = _RESULTS.search(text, start, following)
         end = text.find("}", results.end(), following) if results else -1
-        stop = end if end >= 0 else following
+        stop = end if end >= 0 else start + len(text[start:following].rstrip())
         first = text.count("\n", 0, start)
         last = first + text.count("\n", start, stop)
         if first and segment.lines[first - 1].strip() == "{":
@@ -436,11 +445,5 @@ SOURCE = Source(
     ),
     signature=_SIGNATURE,
     parse=parse,
-    commands=(
-        Command(("ib_write_bw", "-d", "<device>", "-F", "-a", "--report_gbits", "<server>"), seconds=30, timeout=60,
-                traffic=True, disturbs=True, stderr=True),
-        Command(("ib_write_lat", "-d", "<device>", "-F", "-s", "2", "<server>"), seconds=3, timeout=20, traffic=True,
-                stderr=True),
-    ),
     versions="releases to 2026, text and JSON",
 )  # fmt: skip

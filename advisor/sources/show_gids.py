@@ -101,7 +101,8 @@ SOURCE = Source(
     signature=re.compile(
         r"^[ \t]*n_gids_found=\d|^[ \t]*DEV[ \t]+PORT[ \t]+INDEX[ \t]+GID\b"
         r"|^/sys/class/infiniband/[^/\s:]{1,64}/ports/\d{1,3}/(?:gids|gid_attrs/types|gid_attrs/ndevs)/\d"
-        r"|^[ \t]{0,8}\S{1,64}[ \t]+\d{1,3}[ \t]+\d{1,4}[ \t]+(?:[0-9A-Fa-f]{4}:){7}[0-9A-Fa-f]{4}[ \t][^\n]{0,80}\bv[12]\b",
+        r"|^[ \t]{0,8}\S{1,64}[ \t]+\d{1,3}[ \t]+\d{1,4}[ \t]+(?:[0-9A-Fa-f]{4}:){7}[0-9A-Fa-f]{4}[ \t][^\n]{0,80}"
+        r"\bv[12]\b",
         re.M,
     ),
     parse=parse,

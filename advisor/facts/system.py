@@ -1,0 +1,119 @@
+"""Facts about a machine beside its GPUs: Ethernet links, limits, file systems, kernel, processors, sockets, load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from advisor.facts.base import Fact
+
+
+@dataclass(slots=True, kw_only=True)
+class EthernetLink(Fact):
+    """The link of an Ethernet interface (`ethtool IFACE`).
+
+    interface: None where the text does not name it; speed_gbit_s: negotiated, None for `Unknown!`;
+    max_supported_gbit_s, max_advertised_gbit_s, max_partner_gbit_s: the fastest link mode that the interface can do,
+    offers, and that the other end offers, None where not reported; duplex: `full`, `half`; link_detected;
+    link_reason: why there is no link (`No cable`); lanes; autoneg; port: `FIBRE`, `Direct Attach Copper`, …
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("interface",)
+
+    interface: str | None = None
+    speed_gbit_s: float | None = None
+    max_supported_gbit_s: float | None = None
+    max_advertised_gbit_s: float | None = None
+    max_partner_gbit_s: float | None = None
+    duplex: str | None = None
+    link_detected: bool | None = None
+    link_reason: str | None = None
+    lanes: int | None = None
+    autoneg: bool | None = None
+    port: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Limit(Fact):
+    """A limit of a process or shell (`ulimit`, `/proc/PID/limits`).
+
+    name: `memlock`, `nofile`, `nproc`, `stack`, `core`, …; soft_bytes, hard_bytes: of sizes; soft, hard: of counts;
+    unlimited: the soft limit is; pid: of /proc/PID/limits where the input says it, None for a shell.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("name", "pid")
+
+    name: str
+    pid: int | None = None
+    soft_bytes: int | None = None
+    hard_bytes: int | None = None
+    soft: int | None = None
+    hard: int | None = None
+    unlimited: bool | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Filesystem(Fact):
+    """A mounted file system (`df`).
+
+    mount: where; device: first column (`tmpfs`, `/dev/nvme0n1p2`); kind: type where printed (-T) or said by the
+    device (`tmpfs`, `overlay`); size_bytes, used_bytes, free_bytes; use_share: used, 0 to 1.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("mount",)
+
+    mount: str
+    device: str | None = None
+    kind: str | None = None
+    size_bytes: int | None = None
+    used_bytes: int | None = None
+    free_bytes: int | None = None
+    use_share: float | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class KernelModule(Fact):
+    """A loaded kernel module that matters for GPUs or the network (`lsmod`).
+
+    name: with underscores; uses: how often it is in use; used_by: modules that use it.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("name",)
+
+    name: str
+    uses: int | None = None
+    used_by: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class ModuleList(Fact):
+    """A list of kernel modules was read, so that a module's absence is evidence.
+
+    complete: the whole list (False where it was filtered or cut); searched: what `lsmod | grep` looked for, so that
+    the absence of just that is known; modules: how many it names; names: those that matter, sorted.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("searched",)
+
+    complete: bool
+    searched: str | None = None
+    modules: int | None = None
+    names: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class Sysctl(Fact):
+    """A kernel setting (`sysctl`, `/proc/sys`).
+
+    name: with dots, `net.ipv4.tcp_rmem`; value: as printed, blanks made single; max_bytes: the largest buffer it
+    allows, for settings that are buffer sizes; number: the value where it is a single whole number; configured: True
+    where it stands in a configuration file, and so need not be in force.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("name", "configured")
+
+    name: str
+    value: str
+    configured: bool | None = None
+    max_bytes: int | None = None
+    number: int | None = None
