@@ -19,6 +19,7 @@ from advisor.facts import FACT_TYPES, field_names
 from advisor.infer.conditions import ConditionError, mentions, near
 from advisor.infer.engine import compile_rule
 from advisor.infer.schema import Cause, MessagePage, Page, Rule, RuleTests, Threshold
+from advisor.sources import all_sources
 
 M = TypeVar("M", bound=BaseModel)
 PAGES = ("tools", "variables", "concepts", "guides")
@@ -189,6 +190,7 @@ def compile_catalogue(rules: Path, knowledge: Path) -> dict[str, Any]:
     values = {name: row["value"] for name, row in figures.items()}
     tables = (p for p in sorted((knowledge / "reference").glob("*.yaml")) if p.stem != "thresholds")
     catalogue: dict[str, Any] = {
+        "sources": {source.id: list(source.needles) for source in all_sources()},
         "rules": compile_rules(rules, values),
         "causes": _pages(knowledge / "causes", Cause),
         "messages": _pages(knowledge / "messages", MessagePage),

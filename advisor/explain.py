@@ -17,21 +17,22 @@ from advisor import data
 
 # The order in which kinds answer where several know a name.
 KINDS = ("cause", "message", "variable", "tool", "concept", "guide", "rule", "fact")
+_LIGHT = KINDS[:-1]  # all that is in the catalogue; importing the fact types takes longer than a look-up
 _PAGES = {"variable": "variables", "tool": "tools", "concept": "concepts", "guide": "guides"}
 
 # NCCL_IB_DISABLE set by environment to 1.      NCCL_IB_HCA set to mlx5_0      export NCCL_DEBUG=INFO
 _SETTING = re.compile(
-    r"(?:^|\s)(?P<name>(?:NCCL|RCCL|TORCH|CUDA|GLOO|UCX|FI|OMP)_[A-Z0-9_]+) set (?:by environment )?to "
+    r"(?:^|\s)(?P<variable>(?:NCCL|RCCL|TORCH|CUDA|GLOO|UCX|FI|OMP)_[A-Z0-9_]+) set (?:by environment )?to "
     r"(?P<value>\S.*?)\.?\s*$"
 )
-_ASSIGNMENT = re.compile(r"^\s*(?:export\s+|-x\s+|-e\s+)?(?P<name>[A-Z][A-Z0-9]*_[A-Z0-9_]+)=(?P<value>\S*)\s*$")
+_ASSIGNMENT = re.compile(r"^\s*(?:export\s+|-x\s+|-e\s+)?(?P<variable>[A-Z][A-Z0-9]*_[A-Z0-9_]+)=(?P<value>\S*)\s*$")
 _SHORTEST_LINE = 12  # characters; anything shorter is a name or a word, not a line of a log
 
 _WORD = re.compile(r"[a-z0-9]+")
 _EMPTY_WORDS = frozenset(
     _WORD.findall(
-        "a an and are as at be by can do does for from how i if in is it its me my no not of on or per should so than that "
-        "the then there this to use uses using was what when which while why will with you"
+        "a an and are as at be by can do does for from how i if in is it its me my no not of on or per should so than "
+        "that the then there this to use uses using was what when which while why will with you"
     )
 )
 # Of what is asked, the share (weighted by rarity) that names, or names and text, must hold to count as an answer.
@@ -69,7 +70,7 @@ def page(topic: Topic) -> Mapping[str, Any]:
     """The catalogue's record of a topic; of a fact type, its docstring as `text`."""
     catalogue = data.catalogue()
     if topic.kind == "fact":
-        from advisor.facts import FACT_TYPES  # noqa: PLC0415 (costs more than the rest of a look-up)
+        from advisor.facts import FACT_TYPES  # noqa: PLC0415
 
         return {"title": topic.title, "text": FACT_TYPES[topic.id].__doc__ or ""}
     if topic.kind in _PAGES:
@@ -104,7 +105,7 @@ def all_topics(kinds: Iterable[str] = KINDS) -> Iterator[Topic]:
 
 def named(name: str) -> Topic | None:
     """The topic that a page refers to by its id."""
-    return next((topic for topic in all_topics(KINDS[:-1]) if topic.id == name), None)
+    return next((topic for topic in all_topics(_LIGHT) if topic.id == name), None)
 
 
 def kind_of(word: str) -> str | None:
@@ -149,20 +150,22 @@ def _by_words(text: str, kinds: Iterable[str]) -> list[Topic]:
 
 
 def _by_weight(text: str, kinds: Iterable[str]) -> list[Topic]:
-    """Topics whose names and text hold most of the words, rare words counting more and words in a name twice."""
+    """Topics with some of the words in their names and most of them in names and text.
+
+    A word counts the more, the fewer topics have it in a name; a word in a name counts twice.
+    """
     wanted = _words(text)
-    candidates = [(topic, _words(" ".join(topic.names)), _body(topic)) for topic in all_topics(kinds)]
-    if not wanted or not candidates:
-        return []
-    held = {word: sum(word in names or word in body for _, names, body in candidates) for word in wanted}
+    candidates = [(topic, _words(" ".join(topic.names)) & wanted) for topic in all_topics(kinds)]
+    held = {word: sum(word in names for _, names in candidates) for word in wanted}
     weight = {word: log(1 + len(candidates) / (1 + count)) for word, count in held.items()}
     whole = sum(weight.values())
     scored = []
-    for topic, names, body in candidates:
-        in_names = sum(weight[word] for word in wanted & names)
-        in_all = sum(weight[word] for word in wanted & (names | body))
-        if in_names and in_all >= _ENOUGH * whole:
-            scored.append((-(in_names + in_all), KINDS.index(topic.kind), topic.id, topic))
+    for topic, names in candidates:
+        if names:
+            in_names = sum(weight[word] for word in names)
+            in_all = sum(weight[word] for word in wanted & (names | _body(topic)))
+            if in_all >= _ENOUGH * whole:
+                scored.append((-(in_names + in_all), KINDS.index(topic.kind), topic.id, topic))
     return [entry[-1] for entry in sorted(scored, key=lambda entry: entry[:-1])]
 
 
@@ -184,9 +187,9 @@ def _line(line: str) -> Answer | None:
     """What a line pasted from a log or a script says."""
     setting = _SETTING.search(line) or _ASSIGNMENT.match(line)
     if setting:
-        page_found = _exact(setting["name"], ("variable",))
+        page_found = _exact(setting["variable"], ("variable",))
         return Answer(page_found[0] if page_found else None, (), setting.groupdict())
-    found = _message_in(line) if len(line) >= _SHORTEST_LINE else None
+    found = _message_in(line) if " " in line and len(line) >= _SHORTEST_LINE else None
     return Answer(found[0], (), found[1]) if found else None
 
 
@@ -203,7 +206,7 @@ def _pasted(text: str) -> Answer | None:
 def look_up(text: str) -> Answer | None:
     """The answer to what was asked, None where nothing fits.
 
-    Names count before lines, lines before words. Fact types are looked at last, and only if nothing else is called so.
+    Names count before lines, lines before words.
     """
     first, _, rest = text.strip().partition(" ")
     kind = kind_of(first) if rest else None
@@ -211,13 +214,11 @@ def look_up(text: str) -> Answer | None:
         within = _exact(rest, (kind,)) or _by_words(rest, (kind,))
         if within:
             return Answer(within[0], tuple(within[1:]))
-    found = _exact(text, KINDS[:-1]) or _exact(text, ("fact",))
-    if found:
-        return Answer(found[0], tuple(found[1:]))
-    pasted = _pasted(text)
+    found = _exact(text, _LIGHT if rest else KINDS)
+    pasted = None if found else _pasted(text)
     if pasted:
         return pasted
-    found = _by_words(text, KINDS) or _by_weight(text, KINDS)
+    found = found or _by_words(text, _LIGHT) or _by_weight(text, _LIGHT) or _by_words(text, ("fact",))
     return Answer(found[0], tuple(found[1:])) if found else None
 
 

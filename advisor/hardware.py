@@ -21,7 +21,7 @@ _PHYS_STATES = {
     )
 }
 _LINK_LAYERS = {"infiniband": "InfiniBand", "ib": "InfiniBand", "ethernet": "Ethernet"}
-_NO_VALUE = {"", "-", "n/a", "[n/a]", "not supported", "[not supported]", "unknown", "err!", "[unknown error]"}
+_NO_VALUE = {"", "-", "n/a", "[n/a]", "not supported", "[not supported]", "unknown", "err!", "unknown error", "[unknown error]"}
 
 
 def pci_address(text: str) -> str | None:
@@ -110,3 +110,52 @@ def roce_type(text: str) -> str | None:
     if word in ("v2", "roce v2"):
         return "v2"
     return "ib" if word in ("ib", "infiniband") else None
+
+
+# ---------------------------------------------------------------------------------------------------- nvidia-smi values
+
+THROTTLE_BITS = {  # of the mask clocks_event_reasons.active (nvml.h, nvmlClocksEventReason*)
+    0x1: "idle", 0x2: "app-clocks", 0x4: "sw-power-cap", 0x8: "hw-slowdown", 0x10: "sync-boost", 0x20: "sw-thermal",
+    0x40: "hw-thermal", 0x80: "hw-power-brake", 0x100: "display-clocks",
+}
+SLOWING = {"hw-slowdown", "sw-thermal", "hw-thermal", "hw-power-brake"}  # a power cap at full load is normal
+_NUMBER = re.compile(r"(-?\d{1,18}(?:\.\d{1,9})?)(?:\s*(?:x|C|W|%|MHz|KB/s|us|MiB|GB/s))?")
+_SWITCH = {
+    "enabled": True, "on": True, "yes": True, "active": True,
+    "disabled": False, "off": False, "no": False, "not active": False,
+}
+MIB = 1024 * 1024
+
+
+def number(text: str | None) -> float | None:
+    """The number of `345 MHz`, `16x`, `77.39 W`, `29 C`; None for `N/A` and everything else."""
+    match = _NUMBER.fullmatch((text or "").strip())
+    return float(match[1]) if match else None
+
+
+def whole(text: str | None) -> int | None:
+    """As `number`, for what is counted."""
+    found = number(text)
+    return int(found) if found is not None else None
+
+
+def mebibytes(text: str | None) -> int | None:
+    """Bytes of `143771 MiB`."""
+    found = number(text)
+    return int(found * MIB) if found is not None else None
+
+
+def switch(text: str | None) -> bool | None:
+    """Enabled, On, Yes, Active and their opposites; None for `N/A` and everything else."""
+    return _SWITCH.get((text or "").strip().lower())
+
+
+def product_name(text: str | None) -> str | None:
+    """A GPU's product name; None where it is cut (`NVIDIA A100-SXM...`) or missing."""
+    name = value(text or "")
+    return None if name is None or name.endswith("..") else name
+
+
+def is_slowed(reasons: tuple[str, ...] | None) -> bool | None:
+    """Whether one of the reasons means that the GPU is slowed against its will."""
+    return None if reasons is None else not SLOWING.isdisjoint(reasons)

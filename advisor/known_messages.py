@@ -46,6 +46,8 @@ def _runs(pattern: str) -> Iterator[str]:
             after, char = at + 2, "" if pattern[at + 1 : at + 2].isalnum() else pattern[at + 1 : at + 2]
         elif char in "()":
             depth, char = depth + (1 if char == "(" else -1), ""
+        elif char == "{":
+            after, char = pattern.find("}", at) + 1 or len(pattern), ""
         elif char == "|" and not depth:
             yield "|"
             return

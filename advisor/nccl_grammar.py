@@ -7,9 +7,9 @@ with any part of what stands before `NCCL` cut off.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
-LEVELS = ("INFO", "WARN", "TRACE", "CALL", "ABORT", "VERSION")
 PATHS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "NODE", "SYS", "NET", "DIS")  # near to far
 RING_PATTERN = 4
 
@@ -85,6 +85,8 @@ class Comm(NamedTuple):
 
 def split_line(line: str, start: int) -> tuple[str, str, str] | None:
     """(what stands before, level, message) of a NCCL line; `start` is where the first `NCCL ` was found."""
+    if line.startswith("INFO ", start + 5) and (start == 0 or line[start - 1] == " "):
+        return line[:start], "INFO", line[start + 10 :].rstrip()  # nearly all lines
     while start >= 0:
         m = _LEVEL.match(line, start)
         if m and (start == 0 or line[start - 1] in " \t]:|>"):
@@ -130,6 +132,7 @@ def cuda_version(code: int) -> str:
     return f"{code // 1000}.{code % 1000 // 10}"
 
 
+@lru_cache(maxsize=2000)
 def parse_via(text: str) -> Via:
     """What stands behind `via` on a channel line.
 

@@ -11,6 +11,7 @@ from advisor.known_messages import Found, find
 UNKNOWN = "unknown-warning"
 _KINDS_KEPT = 64  # distinct messages of one kind and process; the rest is counted together
 _FIELDS = ("address", "interface", "device", "path", "code", "value")
+_CRASH = re.compile(r"\[([^\s:\[\]]{1,255}):(\d{1,10}):\d{1,10}:\d{1,10}\] ")
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+(?:\.\d+)*")
 
 OriginOf = Callable[[int], Origin]
@@ -23,7 +24,7 @@ class MessageLog:
         self._origin = origin
         self._facts: dict[tuple[object, ...], NcclMessage] = {}
         self._kinds: dict[tuple[object, ...], int] = {}
-        self._quoted: list[tuple[int, str, Found]] = []
+        self._quoted: list[tuple[int, str, Found, str | None, int | None]] = []
 
     def take(self, text: str, index: int, warn: bool, host: str | None, pid: int | None) -> str | None:
         """Count a message if its meaning is known or it is a warning; its severity then, else None."""
@@ -40,7 +41,9 @@ class MessageLog:
         """A framework's copy of a message, without envelope; counts at the end, unless NCCL printed it too."""
         found = find(text)
         if found is not None:
-            self._quoted.append((index, text, found))
+            crash = _CRASH.match(text)
+            host, pid = (crash[1], int(crash[2])) if crash else (None, None)
+            self._quoted.append((index, text, found, host, pid))
         return found is not None
 
     def _count(
@@ -65,9 +68,9 @@ class MessageLog:
     def facts(self, owner: tuple[str | None, int] | None) -> list[NcclMessage]:
         """All messages; `owner` is the only process of the text, which then said those without a prefix too."""
         said = {(fact.kind, *(getattr(fact, name) for name in _FIELDS)) for fact in self._facts.values()}
-        for index, text, found in self._quoted:
+        for index, text, found, host, pid in self._quoted:
             if (found.message.id, *(found.names.get(name) for name in _FIELDS)) not in said:
-                self._count(found.message.id, found.names, text, index, None, None)
+                self._count(found.message.id, found.names, text, index, host, pid)
         for fact in self._facts.values():
             if owner is not None and fact.host is None and fact.pid is None:
                 fact.host, fact.pid = owner

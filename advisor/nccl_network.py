@@ -84,7 +84,7 @@ def _read_connection(process: ProcessState, mtu: int, message: str, index: int) 
     size = 128 << mtu
     if process.values.get("ib_mtu_bytes", size + 1) > size:
         process.values["ib_mtu_bytes"] = size
-        process.note(index)
+        process.note(index, "ib_mtu_bytes")
     if m := _GID.search(message):
         process.set("gid_index", int(m[1]), index)
 

@@ -6,7 +6,6 @@ by the rank numbers of a channel line, else by its thread: each thread is bound 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +15,7 @@ from advisor.nccl_grammar import Channel, Comm, version_key
 from advisor.nccl_graph import GraphReader
 
 _ORIGINS = 24  # lines kept as the origin of one fact
+_ERRORS = 4  # lines kept of the errors of a process
 _STAGES = ("started", "bootstrapped", "network", "init-started", "init-complete", "connected", "destroyed")
 _CONNECTION = 1000  # a channel's bit: its number, connection indexes above 0 a thousand further
 
@@ -38,25 +38,34 @@ class RankState:
     nics: set[str] = field(default_factory=set)
     pxn: int | None = None
     lines: list[int] = field(default_factory=list)
-    ways: set[tuple[str, bool]] = field(default_factory=set)
+    said: dict[str, int] = field(default_factory=dict)
 
-    def note(self, index: int) -> None:
-        """Keep a line as an origin."""
+    def note(self, index: int, *names: str) -> None:
+        """Keep a line as an origin, and as the first that speaks of the named fields."""
         if len(self.lines) < _ORIGINS:
             self.lines.append(index)
+        for name in names:
+            self.said.setdefault(name, index)
 
     def set(self, name: str, value: object, index: int) -> None:
         """Set a field of the fact unless it is known."""
         if name not in self.values and value is not None:
             self.values[name] = value
-            self.note(index)
+            self.note(index, name)
 
     def add_comm(self, comm: Comm, index: int) -> None:
         """Take in a line that names the communicator."""
         self.comm, self.rank = comm.comm, comm.rank
-        self.started |= comm.event == "Init START"
-        self.complete |= comm.event in ("Init COMPLETE", "COMPLETE")
-        self.destroyed |= comm.event in ("Destroy COMPLETE", "Abort COMPLETE")
+        if comm.event == "Init START":
+            self.started = True
+            self.note(index, "init_started", "init_complete")
+        elif comm.event in ("Init COMPLETE", "COMPLETE"):
+            self.complete = True
+            self.said["init_complete"] = index
+            self.note(index)
+        elif comm.event in ("Destroy COMPLETE", "Abort COMPLETE"):
+            self.destroyed = True
+            self.note(index)
         printed = comm.values
         self.set("nranks", comm.nranks, index)
         self.set("comm_id", printed.get("commId"), index)
@@ -66,15 +75,16 @@ class RankState:
             self.set(name, int(value) if value.isdecimal() else None, index)
         if printed.get("MNNVL") in ("0", "1"):
             self.set("mnnvl", printed["MNNVL"] == "1", index)
-        if comm.event and "COMPLETE" in comm.event:
-            self.note(index)
 
     def add_channel(self, channel: Channel, peer: int, direction: str, index: int) -> None:
         """Count a channel; the same line twice (log pasted twice, stdout beside the file) counts once."""
         via = channel.via
-        if (via.transport, via.gdr) not in self.ways and len(self.ways) < _ORIGINS:
-            self.ways.add((via.transport, via.gdr))
-            self.note(index)
+        if via.transport not in self.said and len(self.said) < _ORIGINS:
+            self.note(index, via.transport, "edges")
+            if via.nic:
+                self.note(index, "nics_used", "net_channels", "gdr_channels")
+        if via.gdr and len(self.said) < _ORIGINS:
+            self.said.setdefault("/GDRDMA", index)
         bit = 1 << (channel.number + (_CONNECTION if channel.connection else 0))
         key = (peer, via.transport, via.nic, via.gdr, direction)
         known = self.edges.get(key, 0)
@@ -90,6 +100,7 @@ class RankState:
         """The fact of this rank."""
         made = NcclRank(host=host, pid=pid, rank=self.rank, comm=self.comm, **self.values)
         made.origins = tuple(origin(index) for index in sorted(set(self.lines)))
+        made.said_at = {name: origin(index) for name, index in self.said.items()}
         made.init_started = True if self.started else None
         made.init_complete = True if self.complete else False if self.started else None
         made.edges = tuple(
@@ -123,7 +134,7 @@ class ProcessState:
     values: dict[str, Any] = field(default_factory=dict)
     lists: dict[str, dict[str, None]] = field(default_factory=dict)
     cores: set[int] = field(default_factory=set)
-    networks: Counter[str] = field(default_factory=Counter)
+    networks: dict[str, int] = field(default_factory=dict)
     subsystems: set[str] = field(default_factory=set)
     stages: set[str] = field(default_factory=set)
     ranks: list[RankState] = field(default_factory=list)
@@ -133,9 +144,9 @@ class ProcessState:
     graph: GraphReader = field(default_factory=GraphReader)
     choices: dict[tuple[str | None, str, str], NcclChoice] = field(default_factory=dict)
     lines: list[int] = field(default_factory=list)
+    said: dict[str, int] = field(default_factory=dict)
     shared: dict[str, set[Any]] = field(default_factory=dict)
     errors: list[int] = field(default_factory=list)
-    returned: bool = False
 
     @property
     def known(self) -> bool:
@@ -143,22 +154,29 @@ class ProcessState:
         said = self.values or self.lists or self.stages or self.ranks or self.subsystems
         return self.pid is not None or bool(said)
 
-    def note(self, index: int) -> None:
-        """Keep a line as an origin."""
+    def note(self, index: int, name: str = "") -> None:
+        """Keep a line as an origin, and as the first that speaks of a field."""
         if len(self.lines) < _ORIGINS:
             self.lines.append(index)
+        if name:
+            self.said.setdefault(name, index)
 
     def set(self, name: str, value: object, index: int) -> None:
         """Set a field of the fact unless it is known."""
         if name not in self.values and value is not None:
             self.values[name] = value
-            self.note(index)
+            self.note(index, name)
+
+    def fail(self, index: int) -> None:
+        """A line of an error that ends a run."""
+        if len(self.errors) < _ERRORS:
+            self.errors.append(index)
 
     def add(self, name: str, items: list[str], index: int) -> None:
         """Add to a field that is a list; an empty list makes it known."""
         if name not in self.lists:
             self.lists[name] = {}
-            self.note(index)
+            self.note(index, name)
         self.lists[name].update(dict.fromkeys(items))
 
     def _new(self, rank: int | None) -> RankState:
@@ -238,18 +256,22 @@ class ProcessState:
         for state in self.ranks:
             for _, transport, *_ in state.edges:
                 if transport.startswith("NET/"):
-                    self.networks[transport[4:]] += 1
+                    self.networks.setdefault(transport[4:], state.said.get(transport, self.first))
         if "network" not in self.values:
             version = version_key(self.values.get("nccl_version"))
             if len(self.networks) == 1:
-                self.values["network"] = next(iter(self.networks))
-            elif not self.networks and version and version >= (2, 6) and self.lists.get("socket_interfaces"):
-                self.values["network"] = "Socket"  # since 2.6 it is asked only after all others refused
+                name, index = next(iter(self.networks.items()))
+                self.set("network", name, index)
+            elif not self.networks and self.lists.get("socket_interfaces"):
+                # since 2.6 sockets are asked only after all others refused; before, both are listed
+                no_ib = self.lists.get("ib_devices") == {} and "net_plugin" not in self.values
+                if no_ib or (version and version >= (2, 6)):
+                    self.set("network", "Socket", self.said["socket_interfaces"])
         relaxed = self.values.pop("relaxed", None)
         if self.lists.get("ib_devices"):
             version = version_key(self.values.get("nccl_version"))
             if relaxed or (version and version >= (2, 12)):
-                self.values["relaxed_ordering"] = bool(relaxed)
+                self.set("relaxed_ordering", bool(relaxed), self.said["ib_devices"])
 
     def _stage(self) -> str | None:
         """How far it came. Before 2.22 all is connected before the communicator is complete."""
@@ -269,12 +291,16 @@ class ProcessState:
         """The fact of this process."""
         lines = self.lines or [self.first]
         made = NcclProcess(host=self.host, pid=self.pid, **self.values)
-        made.origins = tuple(origin(index) for index in sorted({*lines, *self.errors[:4]}))
+        made.origins = tuple(origin(index) for index in sorted({*lines, *self.errors}))
+        self.said["stage"] = self.last
+        if self.errors:
+            self.said["failed"] = self.errors[0]
+        made.said_at = {name: origin(index) for name, index in self.said.items()}
         made.subsystems = tuple(sorted(self.subsystems))
         made.proxy_cores = tuple(sorted(self.cores)) or None
         for name, items in self.lists.items():
             setattr(made, name, tuple(items))
         made.stage = self._stage()
         ended = made.stage == "destroyed"
-        made.failed = True if self.errors or self.returned else False if ended else None
+        made.failed = True if self.errors else False if ended else None
         return made

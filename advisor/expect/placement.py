@@ -63,8 +63,14 @@ def _place_rank(rank: NcclRank, hosts: Mapping[Place, set[str]]) -> NcclRank:
     sides: dict[bool | None, set[str]] = {True: set(), False: set(), None: set()}
     for edge in rank.edges:
         sides[_stays(rank, edge, hosts)].add(edge.transport)
+    said_at = dict(rank.said_at)
+    for side, name in ((True, "intra_transports"), (False, "inter_transports"), (None, "unplaced_transports")):
+        lines = [rank.said_at[transport] for transport in sides[side] if transport in rank.said_at]
+        if lines:
+            said_at[name] = min(lines)
     return replace(
         rank,
+        said_at=said_at,
         intra_transports=tuple(sorted(sides[True])),
         inter_transports=tuple(sorted(sides[False])),
         unplaced_transports=tuple(sorted(sides[None])),

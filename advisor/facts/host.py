@@ -13,7 +13,9 @@ class Gpu(Fact):
     """A GPU of a host.
 
     index: number on the host (nvidia-smi order); name: product name as printed; bus_id: PCI address, lower case;
-    cpu_affinity, numa_affinity: as printed by `nvidia-smi topo -m` (None where empty or N/A).
+    cpu_affinity, numa_affinity: as printed by `nvidia-smi topo -m` (None where empty or N/A); driver_version;
+    cuda_version: the newest the driver supports, not the toolkit's; persistence_mode; mig_mode: the GPU is cut into
+    instances; virtualization: `none`, `pass-through`, `vgpu`, … (nvidia-smi -q).
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("index",)
@@ -23,6 +25,11 @@ class Gpu(Fact):
     bus_id: str | None = None
     cpu_affinity: str | None = None
     numa_affinity: str | None = None
+    driver_version: str | None = None
+    cuda_version: str | None = None
+    persistence_mode: bool | None = None
+    mig_mode: bool | None = None
+    virtualization: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -147,6 +147,20 @@ def summarise(points: Sequence[Point]) -> dict[str, Any]:
     }
 
 
+def deciding_rows(points: Sequence[Point]) -> dict[str, int]:
+    """For fields of `summarise`, which row (index into `points`) said them."""
+    if not points:
+        return {}
+    order = range(len(points))
+    largest = max(order, key=lambda i: (points[i].size_bytes, _rate(points[i])))
+    smallest = min(order, key=lambda i: points[i].size_bytes)
+    peak = max(order, key=lambda i: _rate(points[i]))
+    rows = dict.fromkeys(("size_bytes", "busbw_gbyte_s", "algbw_gbyte_s", "zero_busbw", "still_rising"), largest)
+    rows |= {"time_us": smallest, "peak_busbw_gbyte_s": peak, "peak_size_bytes": peak}
+    wrong = [i for i in order if points[i].wrong]
+    return rows | ({"wrong": wrong[0]} if wrong else {})
+
+
 @dataclass(slots=True, frozen=True)
 class RdmaPoint:
     """One row of a point-to-point table: bandwidths in 10^9 bit/s, times in us, None where there is no such column.
@@ -240,6 +254,20 @@ def summarise_rdma(points: Sequence[RdmaPoint]) -> dict[str, Any]:
             "t_max_us": row.t_max_us, "p99_us": row.p99_us,
         }
     return fields
+
+
+def deciding_rdma_rows(points: Sequence[RdmaPoint]) -> dict[str, int]:
+    """For fields of `summarise_rdma`, which row (index into `points`) said them."""
+    rates = [i for i, p in enumerate(points) if p.average_gbit_s is not None]
+    times = [i for i, p in enumerate(points) if p.t_avg_us is not None or p.t_typical_us is not None]
+    rows: dict[str, int] = {}
+    if rates:
+        largest = max(rates, key=lambda i: (points[i].size_bytes, i))
+        rows |= dict.fromkeys(("size_bytes", "average_gbit_s", "peak_gbit_s"), largest)
+    if times:
+        smallest = min(times, key=lambda i: (points[i].size_bytes, -i))
+        rows |= dict.fromkeys(("latency_size_bytes", "t_typical_us", "t_avg_us", "t_max_us", "p99_us"), smallest)
+    return rows
 
 
 @dataclass(slots=True, kw_only=True)

@@ -62,7 +62,7 @@ class Edge:
 
     peer: rank, -1 where the far end is the switch (COLLNET); transport: `P2P/IPC`, `SHM`, `NET/IB`, `NET/Socket`,
     `COLLNET/SHARP`, …; nic: number or name behind the network's name; gdr: `/GDRDMA` was printed; direction: `send`,
-    `receive`, or `both` for P2P and SHM lines (and NET in 2.3, where nobody says who printed it).
+    `receive`, or `both` for P2P and SHM lines.
     """
 
     peer: int

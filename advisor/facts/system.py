@@ -117,3 +117,72 @@ class Sysctl(Fact):
     configured: bool | None = None
     max_bytes: int | None = None
     number: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class TcpSocket(Fact):
+    """All TCP connections of one sample between two addresses (`ss -ti`).
+
+    sample: `FILE:LINE` of the first; local, peer: addresses without ports; connections: all of them; states: distinct
+    ones, sorted; unanswered: in SYN-SENT; data_connections: those that sent 100 kB or more, or hold unsent data; over
+    these, unless there are none: rwnd_limited_share, sndbuf_limited_share: of their busy time, 0 to 1; retrans:
+    segments sent again; retransmit_share: of the bytes sent; lost: segments now taken for lost; mss_bytes, pmtu_bytes:
+    least; congestion; cwnd: largest, in segments; window_bytes: largest window the peer granted; rtt_us: mean;
+    min_rtt_us; delivery_gbit_s: sum of the rates of those that were not limited by the application; unsent_bytes.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("local", "peer", "sample")
+
+    sample: str
+    local: str
+    peer: str
+    connections: int = 0
+    states: tuple[str, ...] = ()
+    unanswered: int | None = None
+    data_connections: int | None = None
+    rwnd_limited_share: float | None = None
+    sndbuf_limited_share: float | None = None
+    retrans: int | None = None
+    retransmit_share: float | None = None
+    lost: int | None = None
+    mss_bytes: int | None = None
+    pmtu_bytes: int | None = None
+    congestion: str | None = None
+    cwnd: int | None = None
+    window_bytes: int | None = None
+    rtt_us: float | None = None
+    min_rtt_us: float | None = None
+    delivery_gbit_s: float | None = None
+    unsent_bytes: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class TcpCounters(Fact):
+    """Counters of the TCP/IP stack of a host (`nstat`, `netstat -s`, /proc/net/snmp).
+
+    sample: `FILE:LINE` where they begin; is_delta: since the last call of nstat (True) or since boot (False), None
+    where the text does not say; counts: out_segs, in_segs, retrans_segs, timeouts, fast_retrans, lost_retransmits,
+    syn_retrans, backlog_drops, rcvq_drops, prunes (receive queue over its limit), listen_drops, out_of_order,
+    reasm_fails, frag_fails, udp_buffer_errors; retransmit_share: retrans_segs over out_segs, None below 1000 segments.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("sample",)
+
+    sample: str
+    is_delta: bool | None = None
+    out_segs: int | None = None
+    in_segs: int | None = None
+    retrans_segs: int | None = None
+    retransmit_share: float | None = None
+    timeouts: int | None = None
+    fast_retrans: int | None = None
+    lost_retransmits: int | None = None
+    syn_retrans: int | None = None
+    backlog_drops: int | None = None
+    rcvq_drops: int | None = None
+    prunes: int | None = None
+    listen_drops: int | None = None
+    out_of_order: int | None = None
+    reasm_fails: int | None = None
+    frag_fails: int | None = None
+    udp_buffer_errors: int | None = None

@@ -85,6 +85,10 @@ class Context:
             self._scoped[name, "run", fact.run].append(fact)
         self.found: set[Known] = set()
 
+    def asked(self, kind: str) -> bool:
+        """Whether a fact of the type would be here if there were one: so that its absence says something."""
+        return bool(self.all(kind)) or bool(self.all(_WITNESS.get(kind, "")))
+
     def all(self, kind: str) -> Sequence[Fact]:
         """All facts of a type."""
         return self._all.get(kind, ())

@@ -163,7 +163,7 @@ def infer(facts: Iterable[Fact], rules: Sequence[CompiledRule]) -> Inference:
     broken: set[str] = set()
     ready = []
     for rule in rules:
-        absent = frozenset(kind for kind in (rule.kind, *rule.data["needs"]) if not ctx.all(kind))
+        absent = frozenset(kind for kind in (rule.kind, *rule.data["needs"]) if not ctx.asked(kind))
         if absent:
             result.open.append(Open(rule, absent))
         else:

@@ -9,7 +9,7 @@ from advisor.facts import Fact
 from advisor.read.identify import name_hosts, name_runs
 from advisor.read.split import split
 from advisor.read.unpack import Document
-from advisor.sources import all_sources
+from advisor.sources import candidates
 from advisor.sources.base import Problem, Segment
 
 
@@ -45,7 +45,7 @@ class Reading:
 def _read_segment(segment: Segment, report: Understood) -> list[Fact]:
     """Facts of every source that recognises something in the segment; a source that crashes costs only itself."""
     facts: list[Fact] = []
-    for source in all_sources():
+    for source in candidates(segment.text):
         segment.source = source.id
         try:
             if not source.recognises(segment):

@@ -50,8 +50,7 @@ def _sentence(name: str, ids: Iterable[str]) -> Iterator[str]:
 
 def _head(topic: Topic, notes: Iterable[str] = ()) -> Iterator[str]:
     yield f"# {topic.title}"
-    called = [phrase("explain-called", names=", ".join(topic.aliases))] if topic.aliases else []
-    yield " · ".join((label(topic), *notes, *called))
+    yield " · ".join((label(topic), *notes))
 
 
 def _references(record: Mapping[str, Any]) -> Iterator[str]:
@@ -160,8 +159,8 @@ def _reads(part: object, fact: str) -> bool:
 
 
 def _field(name: str, kind: str) -> str:
-    known = kind.removesuffix(" | None")
-    return f"`{name}`: {kind if known == kind else phrase('explain-fact-type', type=known)}"
+    optional = kind.endswith(" | None")
+    return f"`{name}`: {kind.removesuffix(' | None') if optional else phrase('explain-fact-known', type=kind)}"
 
 
 def _fact(topic: Topic, record: Mapping[str, Any]) -> Iterator[str]:
@@ -199,9 +198,9 @@ def explanation(topic: Topic) -> str:
 def _values(answer: Answer) -> str:
     """What was read in a pasted line, in a sentence."""
     values = answer.values
-    if set(values) == {"name", "value"}:
+    if "variable" in values:
         name = "explain-line-variable" if answer.topic else "explain-line-unlisted"
-        return phrase(name, name=f"`{values['name']}`", value=f"`{values['value']}`")
+        return phrase(name, variable=f"`{values['variable']}`", value=f"`{values['value']}`")
     return phrase("explain-line", values=", ".join(f"{name} `{value}`" for name, value in values.items()))
 
 
@@ -218,8 +217,7 @@ def answer_text(answer: Answer, most_others: int = 8) -> str:
 
 def overview() -> str:
     """What can be asked, with how much there is of it."""
-    counts = ", ".join(f"{len(topics(kind))} {phrase(f'explain-kind-{kind}')}" for kind in KINDS)
-    return phrase("explain-overview", counts=counts, kinds=", ".join(KINDS))
+    return phrase("explain-overview", count=sum(len(topics(kind)) for kind in KINDS), kinds=", ".join(KINDS))
 
 
 def listing(found: Iterable[Topic]) -> str:

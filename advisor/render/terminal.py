@@ -55,11 +55,19 @@ class _Page:
         self.line(Text(self.safe(phrase(key)), style="bold"))
 
     def para(
-        self, text: str, indent: int = 0, *, label: str = "", style: str = "bold", column: int = 0, most: int = 0
+        self,
+        text: str,
+        indent: int = 0,
+        *,
+        label: str = "",
+        style: str = "",
+        text_style: str = "",
+        column: int = 0,
+        most: int = 0,
     ) -> None:
         """Wrapped prose, beginning `column` cells after the indent; the label stands before its first line.
 
-        most: from that many lines on, the middle of the text goes.
+        most: beyond that many lines, the middle of the text goes.
         """
         width = max(self.prose - indent - column, 20)
         text = self.safe(text)
@@ -70,14 +78,21 @@ class _Page:
             room -= width // 8
         for number, part in enumerate(wrapped):
             part.rstrip()
+            part.stylize(text_style)
             before = Text(" " * indent)
             before.append((self.safe(label) if number == 0 else "").ljust(column), style=style)
             self.line(before + part)
 
     def field(self, key: str, text: str, indent: int = 0, *, column: int = _LABEL, most: int = 0) -> None:
-        """A labelled paragraph; nothing where there is no text."""
+        """A labelled paragraph; nothing where there is no text. Labels are bold in the head and before a danger."""
         if text.strip():
-            self.para(text, indent, label=phrase(f"report-label-{key}"), column=column, most=most)
+            style = "bold red" if key == "danger" else "" if indent else "bold"
+            self.para(text, indent, label=phrase(f"report-label-{key}"), style=style, column=column, most=most)
+
+    def title(self, text: str, indent: int, label: str) -> None:
+        """What the indented lines below are about."""
+        column = len(label) + 1
+        self.para(text, indent, label=label, style="", column=column, text_style="bold")
 
     def command(self, command: str, indent: int) -> None:
         """Each line on a line of its own, however long."""
@@ -87,7 +102,7 @@ class _Page:
     def commands(self, key: str, commands: Sequence[str], indent: int) -> None:
         """A label with commands below it; nothing where there are none."""
         if commands:
-            self.line(Text(" " * indent) + Text(self.safe(phrase(f"report-label-{key}")), style="bold"))
+            self.para(phrase(f"report-label-{key}"), indent)
         for command in commands:
             self.command(command, indent + 2)
 
@@ -163,7 +178,7 @@ def _head(page: _Page, diagnosis: Diagnosis) -> None:
     for key, evidence in (("seen", seen), ("against", against)):
         if evidence is not None:
             page.printed(evidence, 0, label=phrase(f"report-label-{key}"), column=column)
-    _first(page, diagnosis, cause, column)
+    _first(page, diagnosis, column)
 
 
 def _first_line(findings: Iterable[Finding]) -> Evidence | None:
@@ -174,13 +189,13 @@ def _confidence(cause: CauseReport) -> str:
     return phrase(f"report-confidence-{cause.confidence}")
 
 
-def _first(page: _Page, diagnosis: Diagnosis, cause: CauseReport | None, column: int) -> None:
-    """What to do now: repair what is confirmed, otherwise look first where a look is proposed."""
-    fix = cause.fixes[0] if cause and cause.fixes else None
-    check = diagnosis.next_checks[0] if diagnosis.next_checks else None
-    if fix and (check is None or (cause and cause.confidence == "confirmed")):
+def _first(page: _Page, diagnosis: Diagnosis, column: int) -> None:
+    """What to do or run now; a danger before the command it belongs to."""
+    fix = shared.first_fix(diagnosis)
+    check = shared.first_check(diagnosis)
+    if fix:
         key = "report-first-fix" if len(fix.commands) < 2 else "report-first-fix-of"
-        title = cut(fix.title, page.prose - column, page.dots)  # so that the risk is never what is cut
+        title = cut(shared.clean(fix.title), page.prose - column, page.dots)  # so that the risk is never what is cut
         page.field("do-first", phrase(key, title=title, risk=_risk(fix), count=len(fix.commands)), column=column)
         page.field("danger", fix.danger, column=column, most=2)
         for command in fix.commands[:1]:
@@ -218,7 +233,7 @@ def _speed(page: _Page, diagnosis: Diagnosis) -> None:
 def _cause(page: _Page, diagnosis: Diagnosis, cause: CauseReport) -> None:
     """A cause, how sure it is, and what it rests on."""
     number = str(diagnosis.causes.index(cause) + 1)
-    page.para(cause.title, 2, label=number, column=len(number) + 1)
+    page.title(cause.title, 2, number)
     indent = 3 + len(number)
     page.para(_tags(page, cause), indent)
     if cause.caused_by:
@@ -246,7 +261,7 @@ def _tags(page: _Page, cause: CauseReport) -> str:
 
 def _finding(page: _Page, finding: Finding, text: str, indent: int) -> None:
     said = phrase("report-finding-on", text=text, hosts=page.hosts(finding.hosts)) if finding.hosts else text
-    page.para(said, indent, label="-", style="", column=2)
+    page.para(said, indent, label="-", column=2)
     shown = page.few(len(finding.evidence), 1)
     for evidence in finding.evidence[:shown]:
         page.printed(evidence, indent + 4)
@@ -261,18 +276,19 @@ def _fixes(page: _Page, diagnosis: Diagnosis) -> None:
     for cause in with_fixes:
         number = str(diagnosis.causes.index(cause) + 1)
         indent = 3 + len(number)
-        page.para(cause.id, 2, label=number, style="", column=len(number) + 1)
+        page.para(cause.id, 2, label=number, column=len(number) + 1)
         sure = cause.role == "root" and cause.confidence != "possible" and not cause.caused_by
         full = len(cause.fixes) if page.verbose else int(sure)
         for fix in cause.fixes[:full]:
             _card(page, fix, indent)
         for fix in cause.fixes[full:]:
-            said = phrase("report-fix", title=fix.title, risk=_risk(fix), who=fix.who)
-            page.para(said, indent, label="-", style="", column=2)
+            key = "report-fix-unsure" if cause.confidence == "possible" else "report-fix"
+            said = phrase(key, title=fix.title, risk=_risk(fix), who=fix.who)
+            page.para(said, indent, label="-", column=2)
 
 
 def _card(page: _Page, fix: FixCard, indent: int) -> None:
-    page.para(fix.title, indent, label="-", column=2)
+    page.title(fix.title, indent, "-")
     indent += 2
     page.field("risk", _risk(fix), indent)
     page.field("who", fix.who, indent)
@@ -288,7 +304,7 @@ def _next_checks(page: _Page, diagnosis: Diagnosis) -> None:
     if diagnosis.next_checks:
         page.heading("report-section-next")
     for number, check in enumerate(diagnosis.next_checks, 1):
-        page.para(check.why, 2, label=str(number), column=2)
+        page.title(shared.capital(check.why), 2, str(number))
         page.para(shared.cost(check), 4)
         page.field("separates", ", ".join(check.separates), 4, most=2)
         page.command(check.command, 6)
@@ -300,7 +316,7 @@ def _readings(page: _Page, key: str, readings: Sequence[RuledOut | Normal]) -> N
         page.heading(key)
     shown = page.few(len(readings), 5)
     for item in readings[:shown]:
-        page.para(phrase("report-reading", id=item.id, why=item.why), 2, label="-", style="", column=2)
+        page.para(phrase("report-reading", id=item.id, why=item.why), 2, label="-", column=2)
         for evidence in item.evidence if page.verbose else item.evidence[:1]:
             page.printed(evidence, 6)
     page.folded(len(readings) - shown, 2)
@@ -319,7 +335,7 @@ def _conflicts(page: _Page, diagnosis: Diagnosis) -> None:
         page.heading("report-section-conflicts")
     shown = page.few(len(diagnosis.conflicts))
     for conflict in diagnosis.conflicts[:shown]:
-        page.para(conflict, 2, label="-", style="", column=2, most=2)
+        page.para(conflict, 2, label="-", column=2, most=2)
     page.folded(len(diagnosis.conflicts) - shown, 2)
 
 
@@ -331,5 +347,5 @@ def _inventory(page: _Page, rows: Sequence[InventoryRow]) -> None:
     listed = {file: shared.said_of(parts) for file, parts in files.items() if page.verbose or shared.warns(parts)}
     shown = page.few(len(listed), 5)
     for file, said in list(listed.items())[:shown]:
-        page.para(phrase("report-reading", id=file, why="; ".join(said)), 2, label="-", style="", column=2, most=3)
+        page.para(phrase("report-reading", id=file, why="; ".join(said)), 2, label="-", column=2, most=3)
     page.folded(len(listed) - shown, 2)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from advisor.data import phrase
-from advisor.findings import Accounting, CauseReport, Diagnosis, Evidence, Finding, InventoryRow, NextCheck
+from advisor.findings import Accounting, CauseReport, Diagnosis, Evidence, Finding, FixCard, InventoryRow, NextCheck
 
 # Whole escape sequences first, so that `[31m` does not stay behind: CSI, then OSC, DCS, SOS, PM, APC, then the short.
 _ESCAPES = re.compile(
@@ -93,6 +93,11 @@ def band(account: Accounting) -> str:
     """The expected range with its unit."""
     low, high = account.expected
     return phrase("report-band", low=figure(low), high=figure(high), unit=clean(account.unit))
+
+
+def capital(text: str) -> str:
+    """With a capital where a sentence begins."""
+    return text[:1].upper() + text[1:]
 
 
 def speed(account: Accounting) -> str:
@@ -177,6 +182,19 @@ def findings_against(diagnosis: Diagnosis, cause: CauseReport) -> list[Finding]:
 def settings_without_effect(diagnosis: Diagnosis) -> list[Finding]:
     """Settings that look wrong and show no effect here."""
     return [f for f in diagnosis.findings if f.evidence_kind == "note"]
+
+
+def first_fix(diagnosis: Diagnosis) -> FixCard | None:
+    """What to do now, where the first cause is confirmed or nothing is left to look at."""
+    cause = diagnosis.causes[0] if diagnosis.causes else None
+    if cause is None or not cause.fixes or (diagnosis.next_checks and cause.confidence != "confirmed"):
+        return None
+    return cause.fixes[0]
+
+
+def first_check(diagnosis: Diagnosis) -> NextCheck | None:
+    """What to run now, where nothing is to be done yet."""
+    return diagnosis.next_checks[0] if diagnosis.next_checks and first_fix(diagnosis) is None else None
 
 
 def still_open(diagnosis: Diagnosis) -> list[str]:

@@ -48,13 +48,13 @@ def _command_unit(command: str | None) -> tuple[int | None, int]:
 
 def _bytes(text: str, unit: int | None, base: int) -> int | None:
     if text.isdecimal():
-        return int(text) * unit if unit else None if int(text) else 0
+        return int(text) * unit if unit else 0 if text == "0" else None
     letter = re.match(r"([\d.,]+)([kKMGTPEB])", text)
     if not letter:
         return None
     power = "BKMGTPE".index(letter[2].upper())
     try:
-        return round(float(letter[1].replace(",", ".")) * base**power)
+        return round(float(letter[1].replace(",", ".")) * float(base**power))
     except ValueError:
         return None
 
@@ -66,7 +66,13 @@ def _fact(segment: Segment, m: re.Match[str], first: int, last: int, unit: int |
         size_bytes=_bytes(m["size"], unit, base), used_bytes=_bytes(m["used"], unit, base),
         free_bytes=_bytes(m["free"], unit, base), use_share=int(use) / 100 if use.isdecimal() else None,
         origins=(segment.origin(first, last),),
-    )  # fmt: skip
+    )
+
+
+def _before_rows(lines: list[str], index: int) -> bool:
+    """Whether what follows a line with a `%` is a row of df, so that the line is its header."""
+    following = lines[index + 1] if index + 1 < len(lines) else ""
+    return len(following.split()) == 1 or _ROW.match(following.rstrip()) is not None
 
 
 def parse(segment: Segment) -> Iterator[Fact | Problem]:
@@ -74,7 +80,7 @@ def parse(segment: Segment) -> Iterator[Fact | Problem]:
     unit, base = _command_unit(segment.command)
     inodes = False
     for index, line in enumerate(segment.lines):
-        if len(line) > 1500 or "/" not in line and "%" not in line:
+        if len(line) > 1500 or ("/" not in line and "%" not in line):
             continue
         first, text = index, line.rstrip()
         if text[:1].isspace() and index and len(segment.lines[index - 1].split()) == 1:
@@ -84,7 +90,7 @@ def parse(segment: Segment) -> Iterator[Fact | Problem]:
                 segment.skip(first, index)
             else:
                 yield _fact(segment, m, first, index, unit, base)
-        elif _HEADER.match(text):
+        elif _HEADER.match(text) and _before_rows(segment.lines, index):
             unit, inodes = _unit(text), bool(_INODES.search(text))
             segment.skip(index)
 
@@ -96,6 +102,6 @@ SOURCE = Source(
     needles=("% /",),
     signature=re.compile(rf"(?: +{_AMOUNT}){{3}} +(?:\d{{1,3}}%|-) +/", re.MULTILINE),
     parse=parse,
-    commands=(Command(("df", "-h", "/dev/shm")),),
+    commands=(Command(("df", "-h", "/dev/shm")),),  # noqa: S108
     versions="coreutils 8.2 to 9.4, busybox",
 )

@@ -88,7 +88,7 @@ def _link(segment: Segment, block: _Block) -> Iterator[Fact]:
         lanes=int(lanes) if lanes and lanes.isdecimal() else None,
         autoneg=_flag(_word(block, "Auto-negotiation"), "on", "off"), port=_word(block, "Port"),
         origins=(segment.origin(block.first),),
-    )  # fmt: skip
+    )
     if not any(getattr(link, name) is not None for name in ("speed_gbit_s", "link_detected", "max_supported_gbit_s")):
         return
     yield link
@@ -96,7 +96,7 @@ def _link(segment: Segment, block: _Block) -> Iterator[Fact]:
         yield NetInterface(
             name=block.interface, speed_gbit_s=speed, carrier=link.link_detected,
             origins=(segment.origin(block.first),),
-        )  # fmt: skip
+        )
 
 
 def _blocks(segment: Segment) -> Iterator[_Block]:

@@ -252,7 +252,7 @@ def _common(run: _Object, segment: Segment) -> TcpTest:
         cpu_remote_share=round(remote / 100, 4) if remote is not None else None,
         congestion=_words(_dig(data, "end", "sender_tcp_congestion")), error=_words(data.get("error")),
         origins=(segment.origin(run.first, run.last, _headline(run)),),
-    )  # fmt: skip
+    )
 
 
 def _headline(run: _Object) -> str:
@@ -421,7 +421,7 @@ def _row(m: re.Match[str], closing: bool) -> _Row | None:
         m["id"], m["role"] or "", (_float(m["from"]), _float(m["to"])), round(gbit, 6), end,
         int(retr[1]) if retr and (end == "sender" or retr[2]) else None, window or None,
         (int(loss[1]), int(loss[2])) if loss else None,
-    )  # fmt: skip
+    )
 
 
 def _total(rows: list[_Row]) -> list[_Row]:
@@ -532,7 +532,7 @@ class _Reader:
     def _open(self, index: int, *, role: str | None = None) -> _Text:
         fact = TcpTest(
             test=self.segment.at(index), tool="iperf3", tool_version=self.version, role=role, mss_bytes=self.mss,
-        )  # fmt: skip
+        )
         run = _Text(index, index, fact)
         self.runs.append(run)
         return run

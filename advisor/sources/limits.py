@@ -22,7 +22,9 @@ from advisor.sources.base import Command, Problem, Segment, Source
 
 _SIZES = {"bytes": 1, "kbytes": 1024, "kb": 1024, "512-bytes": 512}
 _VALUE = r"(?P<value>unlimited|\d{1,20})$"
-_BASH = re.compile(rf"^(?P<what>[a-zA-Z][a-zA-Z -]{{2,40}}?) +\((?:(?P<unit>[\w -]{{1,12}}), )?-(?P<flag>\w)\) +{_VALUE}")
+_BASH = re.compile(
+    rf"^(?P<what>[a-zA-Z][a-zA-Z -]{{2,40}}?) +\((?:(?P<unit>[\w -]{{1,12}}), )?-(?P<flag>\w)\) +{_VALUE}"
+)
 _DASH = re.compile(rf"^(?P<what>[a-z][a-z -]{{2,40}}?)(?:\((?P<unit>[\w-]{{1,12}})\))? +{_VALUE}")
 _ZSH = re.compile(
     r"^-(?P<flag>\w): (?P<what>[a-z][a-z -]{2,40}?)(?: \((?P<unit>[\w-]{1,12})\))? +(?P<value>unlimited|\d{1,20})$"
@@ -37,7 +39,7 @@ _WORDS = {
     "open files": "nofile", "file descriptors": "nofile", "processes": "nproc", "max user processes": "nproc",
     "process": "nproc", "stack size": "stack", "stack": "stack", "address space": "as", "memlock": "memlock",
     "nofile": "nofile", "nproc": "nproc", "nofiles": "nofile",
-}  # fmt: skip
+}
 _BARE = re.compile(r"^\s*(unlimited|\d{1,15})\s*$")
 _ULIMIT_L = re.compile(r"ulimit -[SH]{0,2}l\b")
 _PID = re.compile(r"/?proc[/_.-](\d{1,10})[/_.-]limits")
@@ -55,7 +57,7 @@ def _limit(segment: Segment, index: int, name: str, soft: str, hard: str | None,
         name=name, soft_bytes=low if sized else None, hard_bytes=high if sized else None,
         soft=None if sized else low, hard=None if sized else high, unlimited=soft == "unlimited",
         origins=(segment.origin(index),),
-    )  # fmt: skip
+    )
 
 
 def _line(segment: Segment, index: int, line: str) -> Limit | None:

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 
 from advisor.facts import EnvVar, Fact, NcclChoice, NcclGraph, NcclMessage, NcclProcess, NcclRank, RdmaPort
 from advisor.nccl_grammar import (
@@ -85,10 +86,11 @@ _NOISE = {
 # The same for lines that stand alone.
 _PLAIN_NOISE = (
     "NCCL Inspector", "NCCL_INSPECTOR_", "NCCL git version", "P2p connect done in ", "HIP version", "ROCm version",
-    "Librccl path",
+    "Librccl path", "This is usually caused by a system or configuration error in the Fabric Manager",
+    "Disable NVLS (NCCL_NVLS_ENABLE=0)",
 )
 # Lines without an envelope that have a meaning: the rest of a NCCL message, the end of a process.
-_QUOTED = ("CUDA error ", "Proceeding without NVLS")
+_QUOTED = ("Proceeding without NVLS",)
 
 Handler = Callable[["_Reader", str], int]
 
@@ -147,7 +149,7 @@ class _Reader:
             severity = self.messages.take(message, self.index, level == "WARN", prefix.host, prefix.pid)
             said = said or (_NO if severity is None else _LOOK)
             if severity == "error":
-                process.errors.append(self.index)
+                process.fail(self.index)
         if said:
             self.segment.understood.add(self.index)
             process.last = self.index
@@ -214,13 +216,12 @@ class _Reader:
     def place_channel(self, channel: Channel) -> None:
         """Give a channel to the rank that printed it: the receiver prints `[receive]`, the sender all else."""
         owner, peer = channel.sender, channel.receiver
-        bound = self.process.by_thread.get(self.tid)
-        # 2.3 has no tags on its network lines: ask whose thread it is
-        untagged = channel.tag is None and channel.via.nic and bound is not None and bound.rank == peer
-        if channel.tag == "receive" or untagged:
+        # 2.3 prints network lines once and without a tag, where it prepares to receive
+        direction = channel.tag or ("receive" if channel.via.nic else "both")
+        if direction == "receive":
             owner, peer = peer, owner
         state = self.process.channel_rank(owner, peer, channel.via.comm, self.tid)
-        state.add_channel(channel, peer, channel.tag or "both", self.index)
+        state.add_channel(channel, peer, direction, self.index)
 
     def trees(self, message: str) -> int:
         """`Trees [0] 1/-1/-1->0->-1`: tells the rank of a thread before its communicator is named."""
@@ -372,8 +373,7 @@ class _Reader:
         """`[Proxy Service] Device 0 CPU core 31`."""
         if m := _CORE.search(message):
             self.process.cores.add(int(m[1]))
-            if len(self.process.cores) <= 2:
-                self.process.note(self.index)
+            self.process.said.setdefault("proxy_cores", self.index)
             return _DONE
         return _LOOK
 
@@ -406,7 +406,7 @@ class _Reader:
         """`init.cc:1582 -> 5`: an error on its way up; `init.cc:512 Cuda Alloc Size ...`."""
         if _BACKTRACE.match(message):
             if _FAILED.match(message):
-                self.process.returned = True
+                self.process.fail(self.index)
             return _LOOK
         return self.noise("ALLOC") if "Alloc" in message or "memory stack" in message else _LOOK
 
@@ -429,7 +429,7 @@ class _Reader:
     def facts(self) -> Iterator[Fact | Problem]:
         """Everything that was read, in a fixed order."""
         self.settle()
-        origin = self.segment.origin
+        origin = cache(self.segment.origin)
         for process in self.processes.values():
             if process.known:
                 yield process.fact(origin)
@@ -483,10 +483,10 @@ _HANDLERS: dict[str, Handler] = {
     "Check": _Reader.check,
     "Comm": _Reader.config,
     "RAS": _Reader.ras,
-    **dict.fromkeys(("Pattern", "==="), _Reader.graph),
-    "+": _Reader.graph,
-    **dict.fromkeys(("DMA-BUF", "Enabled", "Successfully", "Initialized", "GPU", "CUDA", "P2P", "GDRCOPY"), _Reader.other),
-    **dict.fromkeys(("Plugin", "Topology", "Setting", "Disabling", "dlvsym", "Inspector:", "Could"), _Reader.other),
+    **dict.fromkeys(("Pattern", "===", "+"), _Reader.graph),
+    **dict.fromkeys(("DMA-BUF", "Enabled", "Successfully", "Initialized", "GPU", "CUDA", "P2P"), _Reader.other),
+    **dict.fromkeys(("GDRCOPY", "Plugin", "Topology", "Setting", "Disabling", "dlvsym"), _Reader.other),
+    **dict.fromkeys(("Inspector:", "Kernel", "Hipruntime", "ROCr", "Loading"), _Reader.other),
     **dict.fromkeys(("ENV/Plugin:", "PROFILER/Plugin:", "TUNER/Plugin:", "GIN/Plugin:"), _Reader.other),
 }
 _STARTS: tuple[tuple[str, Handler], ...] = (

@@ -33,7 +33,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from advisor.facts import CollectiveTest, EnvVar, Fact, Origin, Point
-from advisor.facts.measurement import summarise
+from advisor.facts.measurement import deciding_rows, summarise
 from advisor.sources.base import Problem, Segment, Source
 
 _TYPE_NAMES = (
@@ -110,6 +110,7 @@ class _Row:
     redop: str | None = None
     root: int | None = None
     checked: tuple[bool, bool] = (False, False)
+    line: int | None = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -421,6 +422,18 @@ def _origins(run: _Run, segment: Segment) -> tuple[Origin, ...]:
     return (origin, *(segment.origin(index) for index, _ in run.failures[:1]))
 
 
+def _said_at(run: _Run, segment: Segment) -> dict[str, Origin]:
+    """Where single fields of the table were read: the largest row, the smallest, the failure."""
+    said = {
+        name: segment.origin(line)
+        for name, at in deciding_rows([row.point for row in run.rows]).items()
+        if (line := run.rows[at].line) is not None
+    }
+    if run.failures:
+        said |= dict.fromkeys(("failed", "error"), segment.origin(run.failures[0][0]))
+    return said
+
+
 def _test(run: _Run, segment: Segment, tables: int | None) -> CollectiveTest:
     fields: dict[str, Any] = summarise([row.point for row in run.rows]) | _places(run)
     fields["wrong"] = _wrong(run, fields.get("wrong"))
@@ -437,7 +450,7 @@ def _test(run: _Run, segment: Segment, tables: int | None) -> CollectiveTest:
         groups=groups, nccl_version=run.library, headers_version=run.headers, tables=tables, failed=failed,
         average_busbw_gbyte_s=run.averages[0] if len(run.averages) == 1 else None,
         launched=_launched(segment.command), unfinished_size_bytes=None if run.finished else run.unfinished,
-        error=run.failures[0][1] if run.failures else None, origins=_origins(run, segment), **fields,
+        error=run.failures[0][1] if run.failures else None, origins=_origins(run, segment), said_at=_said_at(run, segment), **fields,
     )  # fmt: skip
 
 
@@ -589,7 +602,7 @@ class _Reader:
         row = _row(cells, run.columns) if run.columns or run.width == len(cells) else None
         if row is not None:
             if row.point.size_bytes:  # alltoall starts with a row of 0 bytes where the size is below the ranks
-                run.rows.append(row)
+                run.rows.append(replace(row, line=lines[0]))
             return
         number = self.segment.numbers[lines[0]]
         if last and all(map(_is_cell, cells[5:])):

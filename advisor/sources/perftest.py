@@ -28,8 +28,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from advisor.facts import Fact, RdmaPoint, RdmaTest
-from advisor.facts.measurement import summarise_rdma
+from advisor.facts import Fact, Origin, RdmaPoint, RdmaTest
+from advisor.facts.measurement import deciding_rdma_rows, summarise_rdma
 from advisor.sources.base import Problem, Segment, Source
 
 _LONGEST_LINE = 1000
@@ -125,6 +125,8 @@ class _Run:
     clock_unsteady: bool = False
     columns: tuple[str, ...] = ()
     points: list[RdmaPoint] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)  # of the points
+    said: dict[str, int] = field(default_factory=dict)  # line of a name in the header, and of the error
     error: tuple[str, str] | None = None
     peer: str | None = None
     printed: float | None = None
@@ -192,6 +194,18 @@ def _tool(run: _Run, segment: Segment) -> str:
     return f"raw_ethernet_{suffix}" if raw else f"ib_{run.operation}_{suffix}"
 
 
+_SAID = {
+    "Mtu": "mtu_bytes", "GID index": "gid_index", "Number of qps": "qps", "Link type": "link_type", "Device": "device",
+    "PCIe relax order": "relaxed_ordering", "error": "error",
+}  # fmt: skip
+
+
+def _said_at(run: _Run, segment: Segment) -> dict[str, Origin]:
+    lines = {name: run.lines[at] for name, at in deciding_rdma_rows(run.points).items() if run.lines}
+    lines |= {_SAID[name]: line for name, line in run.said.items() if name in _SAID}
+    return {name: segment.origin(line) for name, line in lines.items()}
+
+
 def _fact(run: _Run, segment: Segment) -> RdmaTest:
     arguments = _arguments(segment.command)
     server = _is_server(run, arguments)
@@ -218,7 +232,8 @@ def _fact(run: _Run, segment: Segment) -> RdmaTest:
         relaxed_ordering={"ON": True, "OFF": False}.get(ordering or ""),
         clock_unsteady=True if run.clock_unsteady else None,
         error=run.error[0] if run.error else None, error_text=run.error[1] if run.error else None,
-        origins=(replace(segment.origin(run.first), end=segment.numbers[run.last]),), **fields,
+        origins=(replace(segment.origin(run.first), end=segment.numbers[run.last]),),
+        said_at=_said_at(run, segment), **fields,
     )  # fmt: skip
 
 
@@ -312,6 +327,7 @@ class _Reader:
             run = self._new_after(index, used=False)
             if run.error is None or _ERROR_RANK[name] < _ERROR_RANK[run.error[0]]:
                 run.error = (name, text[:300])
+                run.said["error"] = index
             if name == "connect-failed" and m["peer"]:
                 run.peer = m["peer"]
             return True
@@ -339,6 +355,7 @@ class _Reader:
         point = _point(run.columns, text) if run.columns else None
         if point is not None:
             run.points.append(point)
+            run.lines.append(index)
             self._touch(index, run)
         elif side:
             run.side = side[1]
@@ -358,6 +375,7 @@ class _Reader:
         found = {" ".join(m[1].split()): m[2] for m in _PAIR.finditer(text.replace("\t", "  "))}
         if found:
             run.header |= found
+            run.said |= dict.fromkeys(found, index)
             self._touch(index, run)
 
 

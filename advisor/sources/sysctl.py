@@ -49,7 +49,7 @@ def _fact(segment: Segment, index: int, name: str, value: str, *, configured: bo
         name=name, value=" ".join(words), configured=configured or None,
         max_bytes=numbers[-1] if whole and _BUFFERS.fullmatch(name) else None,
         number=numbers[0] if whole and len(numbers) == 1 else None, origins=(segment.origin(index),),
-    )  # fmt: skip
+    )
 
 
 def _concatenated(segment: Segment) -> Iterator[Fact]:
@@ -58,7 +58,8 @@ def _concatenated(segment: Segment) -> Iterator[Fact]:
     if not m:
         return
     names = [path[len("/proc/sys/") :].replace("/", ".") for path in m[1].split()]
-    rows = [i for i, line in enumerate(segment.lines) if line.strip() and line.strip() != (segment.command or "").strip()]
+    lines = [line.strip() for line in segment.lines]
+    rows = [i for i, line in enumerate(lines) if line and line != (segment.command or "").strip()]
     if len(rows) == len(names):  # a file that cannot be read leaves a hole that nobody can place
         for index, name in zip(rows, names, strict=True):
             yield from _fact(segment, index, name, segment.lines[index], configured=False)
@@ -85,7 +86,8 @@ SOURCE = Source(
     facts=(Sysctl,),
     needles=("net.", "vm.", "kernel.", "/proc/sys/"),
     signature=re.compile(
-        rf"^\s{{0,20}}{_ROOTS}\.[\w./:@-]{{2,120}} ?= ?\S|^/proc/sys/[\w./:@-]{{2,120}}:|^(?:\S{{0,60}}/)?(?:cat|head|more) +/proc/sys/",
+        rf"^\s{{0,20}}{_ROOTS}\.[\w./:@-]{{2,120}} ?= ?\S|^/proc/sys/[\w./:@-]{{2,120}}:"
+        r"|^(?:\S{0,60}/)?(?:cat|head|more) +/proc/sys/",
         re.MULTILINE,
     ),
     parse=parse,
@@ -97,6 +99,6 @@ SOURCE = Source(
                 "kernel.numa_balancing",
             )
         ),
-    ),  # fmt: skip
+    ),
     versions="procps 3.3 to 4, Linux 4 to 6",
 )

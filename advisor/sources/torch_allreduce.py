@@ -26,7 +26,7 @@ from math import isfinite
 from typing import Any
 
 from advisor.facts import CollectiveTest, Fact, Point
-from advisor.facts.measurement import summarise
+from advisor.facts.measurement import deciding_rows, summarise
 from advisor.sources.base import Problem, Segment, Source
 
 _LONGEST_LINE = 1000  # characters of a header or a row
@@ -89,6 +89,7 @@ class _Table:
     collective: str | None = None
     columns: tuple[_Column | None, ...] = ()
     points: list[Point] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)  # of the points
     figures: dict[str, float] = field(default_factory=dict)
     size: int | None = None
     failed: bool = False
@@ -178,9 +179,11 @@ def _fact(table: _Table, segment: Segment) -> CollectiveTest:
         if table.size:
             fields = summarise([Point(table.size, None, table.figures.get("algbw"), table.figures.get("busbw"))])
     origin = replace(segment.origin(table.first), end=segment.numbers[table.last])
+    said = {name: segment.origin(table.lines[at]) for name, at in deciding_rows(table.points).items() if table.lines}
     return CollectiveTest(
         test=segment.at(table.first), tool=table.tool, tool_version=table.version, collective=table.collective,
-        nranks=table.nranks, backend=table.backend, failed=True if table.failed else None, origins=(origin,), **fields,
+        nranks=table.nranks, backend=table.backend, failed=True if table.failed else None, origins=(origin,),
+        said_at=said, **fields,
     )  # fmt: skip
 
 
@@ -240,6 +243,7 @@ class _Reader:
             if column.role == "op":
                 table.collective = _collective_in(cell) or table.collective
         table.points.append(point)
+        table.lines.append(index)
         table.last = index
         self.segment.skip(index)
 
