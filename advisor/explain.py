@@ -20,6 +20,7 @@ KINDS = ("cause", "message", "variable", "tool", "concept", "guide", "rule", "fa
 _LIGHT = KINDS[:-1]  # all that is in the catalogue; importing the fact types takes longer than a look-up
 _PAGES = {"variable": "variables", "tool": "tools", "concept": "concepts", "guide": "guides"}
 
+_ESCAPE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 # NCCL_IB_DISABLE set by environment to 1.      NCCL_IB_HCA set to mlx5_0      export NCCL_DEBUG=INFO
 _SETTING = re.compile(
     r"(?:^|\s)(?P<variable>(?:NCCL|RCCL|TORCH|CUDA|GLOO|UCX|FI|OMP)_[A-Z0-9_]+) set (?:by environment )?to "
@@ -132,8 +133,10 @@ def _body(topic: Topic) -> frozenset[str]:
 
 
 def _exact(text: str, kinds: Iterable[str]) -> list[Topic]:
+    """Topics that are called so; one whose id is written out comes before all others."""
     wanted = _squeezed(text)
-    return [topic for topic in all_topics(kinds) if any(_squeezed(name) == wanted for name in topic.names)]
+    found = [topic for topic in all_topics(kinds) if any(_squeezed(name) == wanted for name in topic.names)]
+    return sorted(found, key=lambda topic: topic.id != text)
 
 
 def _by_words(text: str, kinds: Iterable[str]) -> list[Topic]:
@@ -203,18 +206,25 @@ def _pasted(text: str) -> Answer | None:
     return Answer(first.topic, tuple(others), first.values)
 
 
+def plain(text: str) -> str:
+    """What was asked without colours, other control characters and backticks: it is shown again in answers."""
+    text = _ESCAPE.sub("", text)
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text).replace("`", "'").strip()
+
+
 def look_up(text: str) -> Answer | None:
     """The answer to what was asked, None where nothing fits.
 
     Names count before lines, lines before words.
     """
-    first, _, rest = text.strip().partition(" ")
+    text = plain(text)
+    first, _, rest = text.partition(" ")
     kind = kind_of(first) if rest else None
     if kind:
         within = _exact(rest, (kind,)) or _by_words(rest, (kind,))
         if within:
             return Answer(within[0], tuple(within[1:]))
-    found = _exact(text, _LIGHT if rest else KINDS)
+    found = _exact(text, _LIGHT) or ([] if rest else _exact(text, ("fact",)))
     pasted = None if found else _pasted(text)
     if pasted:
         return pasted

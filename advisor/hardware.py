@@ -159,3 +159,28 @@ def product_name(text: str | None) -> str | None:
 def is_slowed(reasons: tuple[str, ...] | None) -> bool | None:
     """Whether one of the reasons means that the GPU is slowed against its will."""
     return None if reasons is None else not SLOWING.isdisjoint(reasons)
+
+
+# ----------------------------------------------------------------------------------------------------------- PCI devices
+
+_GPU_CLASSES = {"3D controller", "VGA compatible controller", "Display controller", "Processing accelerators"}
+_NIC_CLASSES = {"Ethernet controller", "Infiniband controller", "Network controller"}
+_CLASS_NAMES = {  # PCI class codes
+    "0300": "VGA compatible controller", "0302": "3D controller", "0380": "Display controller",
+    "1200": "Processing accelerators", "0200": "Ethernet controller", "0207": "Infiniband controller",
+    "0280": "Network controller", "0604": "PCI bridge", "0680": "Bridge",
+}
+_GPU_MAKERS = re.compile(r"NVIDIA|\bAMD\b|Advanced Micro Devices|\bIntel\b|\b(?:10de|1002|8086):[0-9a-f]{4}|^0x(?:10de|1002|8086)")
+_NVIDIA = re.compile(r"NVIDIA|\b10de:|^0x10de")
+
+
+def pci_kind(class_name: str | None, class_code: str | None, device: str) -> str:
+    """`gpu`, `nic`, `nvswitch`, `bridge` or `other` from class (name or four hex digits) and device (name or ids)."""
+    name = class_name or _CLASS_NAMES.get(class_code or "", "")
+    if name in _GPU_CLASSES and _GPU_MAKERS.search(device):
+        return "gpu"
+    if name in _NIC_CLASSES:
+        return "nic"
+    if name == "Bridge" and _NVIDIA.search(device):
+        return "nvswitch"
+    return "bridge" if name == "PCI bridge" else "other"

@@ -84,12 +84,13 @@ def _unknown(message: str) -> int:
 
 def _not_found(asked: str) -> str:
     from advisor.data import phrase
-    from advisor.explain import nearest
+    from advisor.explain import nearest, plain, search
     from advisor.render.explanation import label
 
-    near = nearest(asked)
+    topic = " ".join(plain(asked).split())[:80]
+    near = nearest(topic) or search(topic)[:5]
     known = [phrase("explain-nearest", names=", ".join(map(label, near)))] if near else []
-    return "\n".join((phrase("explain-unknown", topic=" ".join(asked.split())[:80]), *known, phrase("explain-try")))
+    return "\n".join((phrase("explain-unknown", topic=topic), *known, phrase("explain-try")))
 
 
 def _show_list(found: list[Topic], *, as_json: bool) -> int:

@@ -12,6 +12,7 @@ from advisor.facts.store import FactStore
 from advisor.facts.system import (
     EthernetLink,
     Filesystem,
+    KernelEvent,
     KernelModule,
     Limit,
     ModuleList,
@@ -21,6 +22,7 @@ from advisor.facts.system import (
 )
 
 __all__ = [
+    "KernelEvent",
     "TcpCounters",
     "TcpSocket",
     "GpuFailure", "GpuNvlinks", "GpuState", "PciLink",

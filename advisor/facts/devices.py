@@ -107,18 +107,21 @@ class GpuNvlinks(Fact):
 class PciLink(Fact):
     """A PCI device and its link to the port above it (lspci -vv, sysfs).
 
-    bdf: address, `0000:1b:00.0`; device_text: as lspci names it; kind: `gpu` (NVIDIA, AMD, Intel display and 3D
-    controllers), `nic`, `nvswitch`, `bridge`, `other`; port_type: `Endpoint`, `Root Port`, `Upstream Port`,
-    `Downstream Port`, …; speed_gt_s, width: negotiated; max_speed_gt_s, max_width: what this end can do; a link is
-    degraded only against both ends; parent: address of the bridge above, where sysfs paths show it; acs_redirect:
-    ReqRedir or CmpltRedir is on, acs_flags: the ACSCtl flags that are on (empty where all are off, None where none are
-    shown: no ACS, or not root); max_payload_bytes, max_read_request_bytes, relaxed_ordering: of DevCtl; numa_node;
-    iommu_group.
+    bdf: address, `0000:1b:00.0`, None where the text names only a device of it; device: that device, `mlx5_0`, `eth2`,
+    None where the address is known; names: RDMA and network devices of a known address; device_text: as lspci names it;
+    kind: `gpu` (NVIDIA, AMD, Intel display and 3D controllers), `nic`, `nvswitch`, `bridge`, `other`; port_type:
+    `Endpoint`, `Root Port`, `Upstream Port`, `Downstream Port`, …; speed_gt_s, width: negotiated; max_speed_gt_s,
+    max_width: what this end can do; a link is degraded only against both ends; parent: address of the bridge above (bus
+    numbers of lspci -v, long sysfs paths); acs_redirect: ReqRedir or CmpltRedir is on, acs_flags: the ACSCtl flags that
+    are on (empty where all are off, None where none are shown: no ACS, or not root); max_payload_bytes,
+    max_read_request_bytes, relaxed_ordering: of DevCtl; numa_node; iommu_group.
     """
 
-    KEY: ClassVar[tuple[str, ...]] = ("bdf",)
+    KEY: ClassVar[tuple[str, ...]] = ("bdf", "device")
 
-    bdf: str
+    bdf: str | None = None
+    device: str | None = None
+    names: tuple[str, ...] | None = None
     device_text: str | None = None
     kind: str | None = None
     port_type: str | None = None

@@ -186,3 +186,36 @@ class TcpCounters(Fact):
     reasm_fails: int | None = None
     frag_fails: int | None = None
     udp_buffer_errors: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class KernelEvent(Fact):
+    """What the kernel logged about one device, all lines of one kind in one fact (dmesg, journalctl -k, syslog).
+
+    kind: `xid`, `sxid` (NVSwitch), `aer-correctable`, `aer-nonfatal`, `aer-fatal`, `link-down`, `link-up`,
+    `pcie-link-down`, `module-event` (cable or transceiver), `pcie-limited`, `pcie-full`, `high-temperature`,
+    `power-low`, `nic-health`, `nic-command-error`, `tx-timeout`, `iommu-domain`, `iommu-enabled`, `oom-kill`,
+    `machine-check`, `memory-error`, `cpu-throttled`, `hung-task`, `conntrack-full`, `neighbour-table-full`,
+    `syn-flood`, `peermem-failed`, `driver-mismatch`;
+    device: interface, PCI address (`0000:1b:00.0`) or process; pci: address where device is an interface;
+    code: number of an Xid, names of AER bits, word of a module event or IOMMU domain; detail: the rest of an Xid line,
+    or the type of an AER error; count: events; first_time, last_time: as printed; span_s: between them;
+    speed_gbit_s: of a link that came up; available_gbit_s, capable_gbit_s: PCIe bandwidth; at: the limiting PCIe port.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("kind", "device", "code")
+
+    kind: str
+    device: str | None = None
+    code: str | None = None
+    pci: str | None = None
+    detail: str | None = None
+    count: int = 1
+    first_time: str | None = None
+    last_time: str | None = None
+    span_s: float | None = None
+    speed_gbit_s: float | None = None
+    available_gbit_s: float | None = None
+    capable_gbit_s: float | None = None
+    at: str | None = None
+    text: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from advisor.judge.verdict import is_sure, verdict
 
 NORMAL = "not-a-problem"
 _LINES = 4  # of evidence for one finding
+_ALIKE = 3  # findings of one rule
 _COUNTED = ("measured", "documented", "computed")  # an experience value demotes nothing
 
 
@@ -29,23 +31,34 @@ def _evidence(origins: Sequence[Origin], supports: bool) -> list[Evidence]:
 
 
 def _findings(proofs: Sequence[Proof], explained: Mapping[str, str]) -> list[Finding]:
-    """One finding for each rule and text, the hosts folded."""
-    groups: dict[tuple[str, str], list[Proof]] = {}
+    """Findings with their hosts folded: one for each rule and text, at most _ALIKE for a rule, the last for the rest."""
+    by_rule: dict[str, dict[str, list[Proof]]] = defaultdict(lambda: defaultdict(list))
     for proof in sorted(proofs, key=lambda p: (p.rule.id, p.subject.origins)):
-        groups.setdefault((proof.rule.id, proof.text()), []).append(proof)
+        by_rule[proof.rule.id][proof.text()].append(proof)
     found = []
-    for (rule, text), members in groups.items():
-        data = members[0].rule.data
-        origins = [origin for proof in members for origin in proof.origins()]
-        kind = "note" if members[0].effect is False else data["evidence"]
-        found.append(
-            Finding(
-                id=rule, title=data["title"], text=text, evidence_kind=kind,
-                hosts=fold(host for proof in members for host in proof.hosts),
-                evidence=_evidence(origins, data["evidence"] != "refutes"), explained_by=explained.get(data["cause"]),
-            )
-        )  # fmt: skip
+    for texts in by_rule.values():
+        groups = list(texts.items())
+        shown = groups if len(groups) <= _ALIKE else groups[: _ALIKE - 1]
+        found += [_finding(text, members, explained) for text, members in shown]
+        rest = groups[len(shown) :]
+        if rest:
+            text = phrase("finding-more", text=rest[0][0], count=len(rest) - 1)
+            found.append(_finding(text, [proof for _, members in rest for proof in members], explained))
     return found
+
+
+def _finding(text: str, members: Sequence[Proof], explained: Mapping[str, str]) -> Finding:
+    data = members[0].rule.data
+    origins = [origin for proof in members for origin in proof.origins()]
+    return Finding(
+        id=members[0].rule.id,
+        title=data["title"],
+        text=text,
+        evidence_kind="note" if members[0].effect is False else data["evidence"],
+        hosts=fold(host for proof in members for host in proof.hosts),
+        evidence=_evidence(origins, data["evidence"] != "refutes"),
+        explained_by=explained.get(data["cause"]),
+    )
 
 
 def _also_present(cause: Judged, page: Mapping[str, Any], missing: float | None) -> bool:
@@ -75,12 +88,10 @@ def _report(
 
 def _normal(proofs: Sequence[Proof]) -> list[Normal]:
     """Each normal reading once, with the first lines that show it."""
-    first: dict[tuple[str, str], Proof] = {}
+    first: dict[str, Proof] = {}
     for proof in sorted(proofs, key=lambda p: (p.rule.id, p.subject.origins)):
-        first.setdefault((proof.rule.id, proof.text()), proof)
-    return [
-        Normal(id=rule, why=text, evidence=_evidence(proof.origins()[:2], True)) for (rule, text), proof in first.items()
-    ]
+        first.setdefault(proof.rule.id, proof)
+    return [Normal(id=i, why=p.text(), evidence=_evidence(p.origins()[:2], True)) for i, p in first.items()]
 
 
 def _ruled_out(causes: Sequence[Judged]) -> list[RuledOut]:

@@ -40,8 +40,8 @@ def md(value: object) -> str:
         return value
     text = shared.clean(str(value))
     text = _SPECIAL.sub(r"\\\g<0>", text)
-    text = re.sub("[&<>$]", lambda m: _ENTITIES[m[0]], text)
     text = _LIVE.sub(_JOINER, text)
+    text = re.sub("[&<>$]", lambda m: _ENTITIES[m[0]], text)
     return _BLOCK_START.sub(lambda m: f"{m[0]}\\" if m[0].isdigit() else f"\\{m[0]}", text)
 
 
@@ -99,8 +99,8 @@ def _say(key: str, **values: object) -> _Safe:
 
 def render(diagnosis: Diagnosis) -> str:
     """The report. Raises jinja2.UndefinedError if the template names what the contract lacks."""
-    environment = Environment(  # noqa: S701 (HTML escaping would not help here; `finalize` escapes for Markdown)
-        autoescape=False,
+    environment = Environment(
+        autoescape=False,  # noqa: S701 (HTML escaping would not help here; `finalize` escapes for Markdown)
         undefined=StrictUndefined,
         finalize=md,
         trim_blocks=True,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -23,6 +24,7 @@ _LABEL = 10  # cells of the column that labels stand in
 _BAR = 40  # cells of a bar at most
 _HEAD_LINES = 4  # of the summary: thousands of hosts must not push the first command out of sight
 _FEW = 3  # items of a kind before the rest is folded
+_NARROW = 80  # below that many columns the head is kept short
 _BLANKS = re.compile(r" {3,}")
 _HOSTS = 60  # cells of a folded host list
 
@@ -106,17 +108,22 @@ class _Page:
         for command in commands:
             self.command(command, indent + 2)
 
-    def printed(self, evidence: Evidence, indent: int, *, label: str = "", column: int = 0) -> None:
-        """Where a line stands and what it says; on one line if both fit."""
+    def printed(
+        self, evidence: Evidence, indent: int, *, label: str = "", column: int = 0, one_line: bool = False
+    ) -> None:
+        """Where a line stands and what it says; on one line if both fit or must."""
         at, said = self.safe(place(evidence)), self.safe(evidence.text)
         before = Text(" " * indent)
         before.append(self.safe(label).ljust(column), style="bold")
         room = max(self.width - indent - column, 20)
-        if len(at) + 2 + len(said) <= room:
+        if cell_len(said) > room or one_line:
+            said = _BLANKS.sub("  ", said)  # columns of a table stand closer before anything is lost
+        if one_line:
+            at = cut(at, max(room // 2, room - 30), self.dots)
+            said = cut(said, room - cell_len(at) - 2, self.dots)
+        if cell_len(at) + 2 + cell_len(said) <= room:
             self.line(before + Text(at, style="dim") + Text(f"  {said}"))
             return
-        if len(said) > room:
-            said = _BLANKS.sub("  ", said)  # columns of a table stand closer before anything is lost
         self.line(before + Text(cut(at, room, self.dots), style="dim"))
         self.line(Text(" " * (indent + column) + cut(said, room, self.dots)))
 
@@ -147,8 +154,9 @@ def render(diagnosis: Diagnosis, console: Console, *, verbose: bool = False) -> 
         page.heading("report-section-also")
     for cause in also:
         _cause(page, diagnosis, cause)
-    _fixes(page, diagnosis)
-    _next_checks(page, diagnosis)
+    looking_first = shared.first_check(diagnosis) is not None
+    for section in (_next_checks, _fixes) if looking_first else (_fixes, _next_checks):
+        section(page, diagnosis)
     _readings(page, "report-section-ruled-out", diagnosis.ruled_out)
     _readings(page, "report-section-normal", diagnosis.normal)
     _without_effect(page, diagnosis)
@@ -160,24 +168,31 @@ def render(diagnosis: Diagnosis, console: Console, *, verbose: bool = False) -> 
 
 
 def _head(page: _Page, diagnosis: Diagnosis) -> None:
-    """The answer: verdict, cause and how sure, the line that shows it, the first command."""
+    """The answer: verdict, cause and how sure, the line that shows it, the first command.
+
+    Where there is little room, or a danger or a line that speaks against it must be said too, the rest gets shorter.
+    """
     verdict = phrase(f"report-verdict-{diagnosis.verdict}")
     column = max(_LABEL, len(verdict) + 2)
     style = _COLOUR[diagnosis.verdict]
     page.para(diagnosis.summary, label=verdict, style=style, column=column, most=_HEAD_LINES)
-    cause = diagnosis.causes[0] if diagnosis.causes else None
-    if cause is not None:
-        known = phrase("report-known", id=cause.id, confidence=_confidence(cause), why=cause.why_sure)
-        page.field("limit" if diagnosis.verdict == "fine" else "cause", known, column=column, most=2)
+    seen = against = None
+    tight = page.width < _NARROW
+    if diagnosis.causes:
+        cause = diagnosis.causes[0]
         seen = _first_line(shared.findings_for(diagnosis, cause))
         against = _first_line(shared.findings_against(diagnosis, cause))
+        fix = shared.first_fix(diagnosis)
+        tight = tight or against is not None or (fix is not None and bool(fix.danger))
+        known = phrase("report-known", id=cause.id, confidence=_confidence(cause))
+        said = known if tight else phrase("report-known-why", known=known, why=cause.why_sure)
+        page.field("limit" if diagnosis.verdict == "fine" else "cause", said, column=column, most=2)
     else:
         seen = next((line for item in diagnosis.normal for line in item.evidence), None)
-        against = None
         page.field("open", ", ".join(shared.still_open(diagnosis)), column=column, most=2)
     for key, evidence in (("seen", seen), ("against", against)):
         if evidence is not None:
-            page.printed(evidence, 0, label=phrase(f"report-label-{key}"), column=column)
+            page.printed(evidence, 0, label=phrase(f"report-label-{key}"), column=column, one_line=tight)
     _first(page, diagnosis, column)
 
 
@@ -195,7 +210,8 @@ def _first(page: _Page, diagnosis: Diagnosis, column: int) -> None:
     check = shared.first_check(diagnosis)
     if fix:
         key = "report-first-fix" if len(fix.commands) < 2 else "report-first-fix-of"
-        title = cut(shared.clean(fix.title), page.prose - column, page.dots)  # so that the risk is never what is cut
+        room = 2 * (page.prose - column) - len(_risk(fix)) - 10  # the title is cut, never the risk
+        title = cut(shared.clean(fix.title), max(room, 20), page.dots)
         page.field("do-first", phrase(key, title=title, risk=_risk(fix), count=len(fix.commands)), column=column)
         page.field("danger", fix.danger, column=column, most=2)
         for command in fix.commands[:1]:
@@ -204,6 +220,9 @@ def _first(page: _Page, diagnosis: Diagnosis, column: int) -> None:
         said = phrase("report-first-check", why=check.why, cost=shared.cost(check))
         page.field("run-first", said, column=column, most=2)
         page.command(check.command, column)
+    elif diagnosis.verdict != "fine" and diagnosis.causes:
+        page.field("run-first", phrase("report-explain-first"), column=column)
+        page.command(phrase("report-explain-command", cause=diagnosis.causes[0].id), column)
     else:
         page.field("do-first", phrase("report-nothing-first"), column=column)
 
@@ -239,8 +258,7 @@ def _cause(page: _Page, diagnosis: Diagnosis, cause: CauseReport) -> None:
     if cause.caused_by:
         page.field("follows", phrase("report-follows", causes=", ".join(cause.caused_by)), indent)
     page.field("leads", ", ".join(shared.consequences(diagnosis, cause)), indent)
-    if number != "1" or page.verbose:  # the head has said it of the first
-        page.field("sure", cause.why_sure, indent)
+    page.field("sure", cause.why_sure, indent)
     found = shared.findings_for(diagnosis, cause)
     shown = page.few(len(found))
     for finding in found[:shown]:
@@ -269,7 +287,7 @@ def _finding(page: _Page, finding: Finding, text: str, indent: int) -> None:
 
 
 def _fixes(page: _Page, diagnosis: Diagnosis) -> None:
-    """A full card for each cause to repair; of what is unsure, small or follows from another, only what could be done."""
+    """A full card for each cause to repair; what is unsure, small or follows from another only names its cards."""
     with_fixes = [cause for cause in diagnosis.causes if cause.fixes]
     if with_fixes:
         page.heading("report-section-fixes")

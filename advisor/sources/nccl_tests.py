@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -41,7 +42,7 @@ _TYPE_NAMES = (
     "fp8_e4m3", "fp8_e5m2", "char", "int",
 )  # fmt: skip
 _TYPES = frozenset(_TYPE_NAMES)
-_LONGEST_ROW = 2000  # characters; a row has about 200
+_LONGEST_LINE = 4000  # characters; a row has about 200, a failure quotes the library's last message
 
 # 1.23   1.2e+06   1,23 (spreadsheet)   0* (rccl-tests: above the threshold)   5e-07 (delta before v2.13)
 _NUMBER = re.compile(r"[-+]?\d{1,20}(?:[.,]\d{1,12})?(?:e[-+]?\d{1,3})?\*?", re.IGNORECASE)
@@ -148,6 +149,7 @@ class _Run:
     finished: bool = False
     failures: list[tuple[int, str]] = field(default_factory=list)
     unfinished: int | None = None
+    shown: str | None = None  # text of the origin where it is not the first line
 
     @property
     def interleaved(self) -> bool:
@@ -418,7 +420,7 @@ def _wrong(run: _Run, summed: int | None) -> int | None:
 
 
 def _origins(run: _Run, segment: Segment) -> tuple[Origin, ...]:
-    origin = replace(segment.origin(run.first), end=segment.numbers[run.last])
+    origin = replace(segment.origin(run.first, text=run.shown), end=segment.numbers[run.last])
     return (origin, *(segment.origin(index) for index, _ in run.failures[:1]))
 
 
@@ -450,7 +452,8 @@ def _test(run: _Run, segment: Segment, tables: int | None) -> CollectiveTest:
         groups=groups, nccl_version=run.library, headers_version=run.headers, tables=tables, failed=failed,
         average_busbw_gbyte_s=run.averages[0] if len(run.averages) == 1 else None,
         launched=_launched(segment.command), unfinished_size_bytes=None if run.finished else run.unfinished,
-        error=run.failures[0][1] if run.failures else None, origins=_origins(run, segment), said_at=_said_at(run, segment), **fields,
+        error=run.failures[0][1] if run.failures else None, origins=_origins(run, segment),
+        said_at=_said_at(run, segment), **fields,
     )  # fmt: skip
 
 
@@ -479,11 +482,10 @@ class _Reader:
 
     def read(self, index: int, line: str) -> None:
         text = line.strip()
-        if not text or " NCCL INFO " in text:
+        if not text or " NCCL INFO " in text or len(text) > _LONGEST_LINE:
             return
         if text[0].isdigit() or text in _NO_NUMBER:
-            if len(text) <= _LONGEST_ROW:
-                self._cells(index, text)
+            self._cells(index, text)
             return
         body = text.lstrip("# ") if text[0] == "#" else text
         if not body and self.run is not None:
@@ -751,6 +753,7 @@ def _json_run(value: dict[str, Any], first: int, last: int, *, whole: bool) -> _
     threads, gpus = _int(config.get("nthreads")), _int(config.get("ngpus"))
     run.processes_gpus = threads * gpus if threads and gpus else None
     run.devices = list(_json_devices(config))
+    run.shown = f'{{"results": [{len(_list(value.get("results")))} rows]}}'  # the first line may hold the environment
     run.cut = True  # the list may hold the first rank of each process only
     run.rows = [row for item in _list(value.get("results")) if (row := _json_row(item))]
     average = _float(_object(value.get("average_bus_bandwidth")).get("bandwidth"))
@@ -772,9 +775,9 @@ def _environment(value: dict[str, Any], origin: Origin, host: str | None) -> Ite
 
 def _json(segment: Segment) -> Iterator[Fact | Problem]:
     text = segment.text
+    line_ends = [m.start() for m in re.finditer("\n", text)]
     for value, start, end, whole in _json_objects(text):
-        first = text.count("\n", 0, start)
-        last = first + text.count("\n", start, end)
+        first, last = bisect_left(line_ends, start), bisect_left(line_ends, end)
         run = _json_run(value, first, last, whole=whole)
         segment.skip(first, last)
         tables = _tables([run]) if run.processes_gpus == 1 else None

@@ -148,6 +148,8 @@ def parse(segment: Segment) -> Iterator[Fact | Problem]:
     for i, line in enumerate(segment.lines):
         if len(line) <= _WIDEST and (failure := _failure(segment, i, line)):
             yield failure
+            if segment.lines[i + 1 : i + 2] and segment.lines[i + 1].startswith("NVML library version"):
+                segment.skip(i + 1)
 
 
 SOURCE = Source(

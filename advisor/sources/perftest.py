@@ -24,6 +24,7 @@ both are read by their keys. The server of a one-way test prints no row: that is
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -410,13 +411,13 @@ def _json_point(values: dict[str, str], unit: str | None) -> RdmaPoint | None:
 def _json(segment: Segment) -> Iterator[Fact | Problem]:
     text = segment.text
     starts = [m.start() for m in _INFO.finditer(text)]
+    line_ends = [m.start() for m in re.finditer("\n", text)]
     arguments = _arguments(segment.command)
     for start, following in zip(starts, [*starts[1:], len(text)], strict=True):
         results = _RESULTS.search(text, start, following)
         end = text.find("}", results.end(), following) if results else -1
-        stop = end if end >= 0 else start + len(text[start:following].rstrip())
-        first = text.count("\n", 0, start)
-        last = first + text.count("\n", start, stop)
+        stop = end if end >= 0 else start + len(text[start:following].rstrip()) - 1
+        first, last = bisect_left(line_ends, start), bisect_left(line_ends, stop)
         if first and segment.lines[first - 1].strip() == "{":
             first -= 1
         if last + 1 < len(segment.lines) and segment.lines[last + 1].strip() == "}":
