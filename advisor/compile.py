@@ -5,8 +5,10 @@ Only this module and `advisor rules` parse YAML; every other command reads the c
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +22,7 @@ from advisor.infer.conditions import ConditionError, mentions, near
 from advisor.infer.engine import compile_rule
 from advisor.infer.schema import Cause, MessagePage, Page, Rule, RuleTests, Threshold
 from advisor.sources import all_sources
+from advisor.sources.base import Source
 
 M = TypeVar("M", bound=BaseModel)
 PAGES = ("tools", "variables", "concepts", "guides")
@@ -184,13 +187,29 @@ def _check_patterns(pages: Mapping[str, Any], folder: Path) -> None:
                 raise CatalogueError(f"{pattern}: {error}", place=f"{folder / name}.md") from None
 
 
+def _fact_pages(sources: Sequence[Source]) -> dict[str, dict[str, Any]]:
+    """What each fact type means, which fields it has and which tools give it."""
+    return {
+        name: {
+            "title": inspect.cleandoc(kind.__doc__ or name).split("\n", 1)[0].rstrip("."),
+            "text": inspect.cleandoc(kind.__doc__ or ""),
+            "aliases": [kind.__name__],
+            "fields": {f.name: str(f.type) for f in fields(kind) if f.name in field_names(kind)},
+            "sources": [source.title for source in sources if kind in source.facts],
+        }
+        for name, kind in sorted(FACT_TYPES.items())
+    }
+
+
 def compile_catalogue(rules: Path, knowledge: Path) -> dict[str, Any]:
     """Everything the commands need, as plain data."""
     figures = thresholds(knowledge)
     values = {name: row["value"] for name, row in figures.items()}
     tables = (p for p in sorted((knowledge / "reference").glob("*.yaml")) if p.stem != "thresholds")
+    sources = all_sources()
     catalogue: dict[str, Any] = {
-        "sources": {source.id: list(source.needles) for source in all_sources()},
+        "facts": _fact_pages(sources),
+        "sources": {source.id: list(source.needles) for source in sources},
         "rules": compile_rules(rules, values),
         "causes": _pages(knowledge / "causes", Cause),
         "messages": _pages(knowledge / "messages", MessagePage),

@@ -17,7 +17,6 @@ from advisor import data
 
 # The order in which kinds answer where several know a name.
 KINDS = ("cause", "message", "variable", "tool", "concept", "guide", "rule", "fact")
-_LIGHT = KINDS[:-1]  # all that is in the catalogue; importing the fact types takes longer than a look-up
 _PAGES = {"variable": "variables", "tool": "tools", "concept": "concepts", "guide": "guides"}
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -68,12 +67,8 @@ class Answer:
 
 
 def page(topic: Topic) -> Mapping[str, Any]:
-    """The catalogue's record of a topic; of a fact type, its docstring as `text`."""
+    """The catalogue's record of a topic."""
     catalogue = data.catalogue()
-    if topic.kind == "fact":
-        from advisor.facts import FACT_TYPES  # noqa: PLC0415
-
-        return {"title": topic.title, "text": FACT_TYPES[topic.id].__doc__ or ""}
     if topic.kind in _PAGES:
         found: Mapping[str, Any] = catalogue["pages"][_PAGES[topic.kind]][topic.id]
     else:
@@ -85,13 +80,6 @@ def page(topic: Topic) -> Mapping[str, Any]:
 def topics(kind: str) -> tuple[Topic, ...]:
     """All topics of a kind, sorted by id."""
     catalogue = data.catalogue()
-    if kind == "fact":
-        from advisor.facts import FACT_TYPES  # noqa: PLC0415
-
-        return tuple(
-            Topic(kind, name, (made.__doc__ or name).split("\n", 1)[0].rstrip("."), (made.__name__,))
-            for name, made in sorted(FACT_TYPES.items())
-        )
     pages = catalogue["pages"][_PAGES[kind]] if kind in _PAGES else catalogue[f"{kind}s"]
     return tuple(
         Topic(kind, name, record["title"], tuple(record.get("aliases", ()))) for name, record in sorted(pages.items())
@@ -106,7 +94,7 @@ def all_topics(kinds: Iterable[str] = KINDS) -> Iterator[Topic]:
 
 def named(name: str) -> Topic | None:
     """The topic that a page refers to by its id."""
-    return next((topic for topic in all_topics(_LIGHT) if topic.id == name), None)
+    return next((topic for topic in all_topics(KINDS) if topic.id == name), None)
 
 
 def kind_of(word: str) -> str | None:
@@ -224,11 +212,11 @@ def look_up(text: str) -> Answer | None:
         within = _exact(rest, (kind,)) or _by_words(rest, (kind,))
         if within:
             return Answer(within[0], tuple(within[1:]))
-    found = _exact(text, _LIGHT) or ([] if rest else _exact(text, ("fact",)))
+    found = _exact(text, KINDS)
     pasted = None if found else _pasted(text)
     if pasted:
         return pasted
-    found = found or _by_words(text, _LIGHT) or _by_weight(text, _LIGHT) or _by_words(text, ("fact",))
+    found = found or _by_words(text, KINDS) or _by_weight(text, KINDS)
     return Answer(found[0], tuple(found[1:])) if found else None
 
 

@@ -1,31 +1,42 @@
-"""The finished diagnosis: the JSON contract that renderers and other programs read."""
+"""The finished diagnosis: the contract that renderers and, as JSON, other programs read.
+
+Plain dataclasses, since every diagnosis is made and few are read back: `advisor.render.json` validates those with
+pydantic and makes the published schema from these classes.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
-
-from pydantic import BaseModel, ConfigDict, Field
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
 SCHEMA_VERSION = "1"
 Verdict = Literal["fault", "suspect", "fine", "cannot-tell"]
 Confidence = Literal["confirmed", "likely", "possible"]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+def contract_name(name: str) -> str:
+    """The name of a field in JSON: `for` is a word of Python's own."""
+    return "for" if name == "supports" else name
 
 
+class _Part:
+    """What all parts of the contract share: how pydantic reads them back."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "alias_generator": contract_name}
+
+
+@dataclass(slots=True, kw_only=True)
 class Evidence(_Part):
-    """A printed line that a finding rests on. `for` is False where it speaks against."""
+    """A printed line that a finding rests on. `supports` (`for` in JSON) is False where it speaks against."""
 
     text: str
     file: str
     line: int
-    supports: bool = Field(True, alias="for")
-
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+    supports: bool = True
 
 
+@dataclass(slots=True, kw_only=True)
 class Finding(_Part):
     """What one rule observed, on these hosts. `id` is the rule's.
 
@@ -41,6 +52,7 @@ class Finding(_Part):
     explained_by: str | None = None
 
 
+@dataclass(slots=True, kw_only=True)
 class FixCard(_Part):
     """One way to repair, with this cluster's own names filled in. Never executed by the advisor."""
 
@@ -55,8 +67,13 @@ class FixCard(_Part):
     expect: str
 
 
+@dataclass(slots=True, kw_only=True)
 class CauseReport(_Part):
-    """One cause, best first. `loss_share`: 1 - (busbw with this cause alone / expected), None where not computable."""
+    """One cause, best first.
+
+    loss_share: 1 - (busbw with this cause alone / expected), None where not computable; why_sure: why the confidence
+    is what it is, in a sentence; rank: the terms of the ranking, the first that differs decides.
+    """
 
     id: str
     kind: str
@@ -68,10 +85,11 @@ class CauseReport(_Part):
     caused_by: list[str]
     findings: list[str]
     fixes: list[FixCard]
-    why_sure: str = Field(description="Why the confidence is what it is, in a sentence")
-    rank: list[str] = Field(default_factory=list, description="The terms of the ranking, first decides")
+    why_sure: str
+    rank: list[str] = field(default_factory=list)
 
 
+@dataclass(slots=True, kw_only=True)
 class Normal(_Part):
     """A reading that looks odd and is what this hardware does."""
 
@@ -80,14 +98,16 @@ class Normal(_Part):
     evidence: list[Evidence]
 
 
+@dataclass(slots=True, kw_only=True)
 class RuledOut(_Part):
     """A cause that something in the input speaks against."""
 
     id: str
     why: str
-    evidence: list[Evidence] = Field(default_factory=list)
+    evidence: list[Evidence] = field(default_factory=list)
 
 
+@dataclass(slots=True, kw_only=True)
 class NextCheck(_Part):
     """A command that would separate what is still open."""
 
@@ -99,8 +119,9 @@ class NextCheck(_Part):
     traffic: bool
 
 
+@dataclass(slots=True, kw_only=True)
 class Accounting(_Part):
-    """Where the bandwidth went. Shares are of the expected value."""
+    """Where the bandwidth went. Shares are of the expected value; why: the sum behind the band, a line each."""
 
     quantity: str
     unit: str
@@ -108,11 +129,15 @@ class Accounting(_Part):
     measured: float
     explained: dict[str, float]
     unexplained: float
-    why: list[str] = Field(default_factory=list, description="The sum behind the expected band, a line each")
+    why: list[str] = field(default_factory=list)
 
 
+@dataclass(slots=True, kw_only=True)
 class InventoryRow(_Part):
-    """What was understood of one input."""
+    """What was understood of one input: a row for each source that read it.
+
+    lines, not_understood: of the whole file, empty lines left out; first_not_understood: numbers of the first ones.
+    """
 
     file: str
     source: str | None
@@ -120,10 +145,11 @@ class InventoryRow(_Part):
     facts: int
     lines: int
     not_understood: int
-    first_not_understood: list[int] = Field(default_factory=list, description="Line numbers of the first such lines")
-    problems: list[str]
+    first_not_understood: list[int] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
 
+@dataclass(slots=True, kw_only=True)
 class Diagnosis(_Part):
     """The answer to: what is slow, why, how sure, and what to do or run next."""
 
@@ -137,4 +163,4 @@ class Diagnosis(_Part):
     next_checks: list[NextCheck]
     accounting: Accounting | None
     inventory: list[InventoryRow]
-    conflicts: list[str] = Field(default_factory=list)
+    conflicts: list[str] = field(default_factory=list)

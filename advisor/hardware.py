@@ -21,7 +21,9 @@ _PHYS_STATES = {
     )
 }
 _LINK_LAYERS = {"infiniband": "InfiniBand", "ib": "InfiniBand", "ethernet": "Ethernet"}
-_NO_VALUE = {"", "-", "n/a", "[n/a]", "not supported", "[not supported]", "unknown", "err!", "unknown error", "[unknown error]"}
+_NO_VALUE = {
+    "", "-", "n/a", "[n/a]", "not supported", "[not supported]", "unknown", "err!", "unknown error", "[unknown error]",
+}
 
 
 def pci_address(text: str) -> str | None:
@@ -161,7 +163,7 @@ def is_slowed(reasons: tuple[str, ...] | None) -> bool | None:
     return None if reasons is None else not SLOWING.isdisjoint(reasons)
 
 
-# ----------------------------------------------------------------------------------------------------------- PCI devices
+# ---------------------------------------------------------------------------------------------------------- PCI devices
 
 _GPU_CLASSES = {"3D controller", "VGA compatible controller", "Display controller", "Processing accelerators"}
 _NIC_CLASSES = {"Ethernet controller", "Infiniband controller", "Network controller"}
@@ -170,7 +172,9 @@ _CLASS_NAMES = {  # PCI class codes
     "1200": "Processing accelerators", "0200": "Ethernet controller", "0207": "Infiniband controller",
     "0280": "Network controller", "0604": "PCI bridge", "0680": "Bridge",
 }
-_GPU_MAKERS = re.compile(r"NVIDIA|\bAMD\b|Advanced Micro Devices|\bIntel\b|\b(?:10de|1002|8086):[0-9a-f]{4}|^0x(?:10de|1002|8086)")
+_GPU_MAKERS = re.compile(
+    r"NVIDIA|\bAMD\b|Advanced Micro Devices|\bIntel\b|\b(?:10de|1002|8086):[0-9a-f]{4}|^0x(?:10de|1002|8086)"
+)
 _NVIDIA = re.compile(r"NVIDIA|\b10de:|^0x10de")
 
 

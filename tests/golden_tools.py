@@ -31,7 +31,7 @@ def inputs() -> list[Path]:
 
 def load(path: Path) -> Diagnosis:
     """A diagnosis as `advisor diagnose --json` writes it."""
-    return Diagnosis.model_validate_json(path.read_text(encoding="utf-8"))
+    return as_json.load(path.read_text(encoding="utf-8"))
 
 
 def on_terminal(diagnosis: Diagnosis, width: int, *, encoding: str = "utf-8", verbose: bool = False) -> str:

@@ -17,7 +17,8 @@ LAYERS = (
     {"read"},
     {"compile"},
     {"infer", "expect", "sources"},
-    {"nccl_grammar"},
+    {"nccl"},
+    {"known_messages"},
     {"findings", "data"},
     {"facts", "errors"},
 )

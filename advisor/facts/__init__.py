@@ -10,18 +10,24 @@ from advisor.facts.nccl import Edge, NcclChoice, NcclGraph, NcclMessage, NcclPro
 
 from advisor.facts.store import FactStore
 from advisor.facts.system import (
+    CpuFrequency,
+    CpuInfo,
     EthernetLink,
     Filesystem,
     KernelEvent,
     KernelModule,
     Limit,
     ModuleList,
+    NumaNode,
     Sysctl,
     TcpCounters,
     TcpSocket,
 )
 
 __all__ = [
+    "CpuFrequency",
+    "CpuInfo",
+    "NumaNode",
     "KernelEvent",
     "TcpCounters",
     "TcpSocket",

@@ -13,19 +13,19 @@ class GpuState(Fact):
     """A GPU at one moment (nvidia-smi: default table, -q, --query-gpu). Each reading is a fact of its own.
 
     reading: `FILE:LINE`; index: as in Gpu, None where the tool names only the bus; bus_id: PCI address of the kernel's
-    form; performance_state: `P0`, …; utilization_share: 0 to 1, of the time in which any kernel ran, also a waiting one;
-    temperature_c; thermal_margin_c: degrees left to the limit (`GPU T.Limit Temp`); power_w, power_limit_w,
+    form; performance_state: `P0`, …; utilization_share: 0 to 1, of the time in which any kernel ran, also one that
+    waits; temperature_c; thermal_margin_c: degrees left to the limit (`GPU T.Limit Temp`); power_w, power_limit_w,
     power_default_w: drawn, allowed now, allowed as shipped; sm_clock_mhz, sm_clock_max_mhz, app_clock_mhz: now, of the
-    model, and the application clock set; throttle_reasons: those active, of `idle`, `app-clocks`, `sw-power-cap`,
-    `hw-slowdown`, `sync-boost`, `sw-thermal`, `hw-thermal`, `hw-power-brake`, `display-clocks`, empty where the tool
-    says that none is; slowed: one of hw-slowdown, sw-thermal, hw-thermal, hw-power-brake is among them;
-    pcie_gen, pcie_gen_max, pcie_width, pcie_width_max: of the link as nvidia-smi counts them, at idle a lower
-    generation saves power, a lower width does not; pcie_device_gen_max, pcie_host_gen_max: of the two ends;
-    pcie_replays: since reset; ecc_enabled; ecc_uncorrected, ecc_corrected: since the driver was loaded, all memories;
-    ecc_uncorrected_total: in the GPU's life; remap_pending: a row is remapped at the next reset; remap_failed;
-    retire_pending: pages are retired at the next reset; memory_unrepairable; recovery_action: `none`, `reset`,
-    `reboot`, `drain p2p`, …; fabric_state, fabric_status: of NVSwitch machines, `Completed`, `In Progress`, `Success`;
-    bar1_bytes; memory_used_bytes, memory_bytes; error: an `ERR!` or `[Unknown Error]` stands where a value should.
+    model, and the application clock set; throttle_reasons: those active, of `idle`, `app-clocks`, `sw-power-cap`, `hw-
+    slowdown`, `sync-boost`, `sw-thermal`, `hw-thermal`, `hw-power-brake`, `display-clocks`, empty where the tool says
+    that none is; slowed: one of hw-slowdown, sw-thermal, hw-thermal, hw-power-brake is among them; pcie_gen,
+    pcie_gen_max, pcie_width, pcie_width_max: of the link as nvidia-smi counts them, at idle a lower generation saves
+    power, a lower width does not; pcie_device_gen_max, pcie_host_gen_max: of the two ends; pcie_replays: since reset;
+    ecc_enabled; ecc_uncorrected, ecc_corrected: since the driver was loaded, all memories; ecc_uncorrected_total: in
+    the GPU's life; remap_pending: a row is remapped at the next reset; remap_failed; retire_pending: pages are retired
+    at the next reset; memory_unrepairable; recovery_action: `none`, `reset`, `reboot`, `drain p2p`, …; fabric_state,
+    fabric_status: of NVSwitch machines, `Completed`, `In Progress`, `Success`; bar1_bytes; memory_used_bytes,
+    memory_bytes; error: an `ERR!` or `[Unknown Error]` stands where a value should.
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("reading",)

@@ -219,3 +219,67 @@ class KernelEvent(Fact):
     capable_gbit_s: float | None = None
     at: str | None = None
     text: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class NumaNode(Fact):
+    """A NUMA node of a host (`numactl -H`, `lscpu`).
+
+    node: number; cpus: list in ranges, `0-31,64-95`, empty for a node without processors; cpu_count; size_bytes,
+    free_bytes: memory; distances: to all nodes in order, 10 is the node itself.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("node",)
+
+    node: int
+    cpus: str | None = None
+    cpu_count: int | None = None
+    size_bytes: int | None = None
+    free_bytes: int | None = None
+    distances: tuple[int, ...] | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class CpuInfo(Fact):
+    """The processors of a host (`lscpu`).
+
+    architecture: `x86_64`, `aarch64`; vendor, model: as printed; cpus: logical; sockets, cores_per_socket,
+    threads_per_core, numa_nodes; hypervisor: its vendor (`KVM`, `Microsoft`, `VMware`), so the host is a virtual
+    machine; virtual: True with one, False in a listing that would have named it; mhz: at that moment; max_mhz.
+    """
+
+    architecture: str | None = None
+    vendor: str | None = None
+    model: str | None = None
+    cpus: int | None = None
+    sockets: int | None = None
+    cores_per_socket: int | None = None
+    threads_per_core: int | None = None
+    numa_nodes: int | None = None
+    hypervisor: str | None = None
+    virtual: bool | None = None
+    mhz: float | None = None
+    max_mhz: float | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class CpuFrequency(Fact):
+    """How the clock of the processors is governed (sysfs cpufreq, `cpupower frequency-info`, /proc/cpuinfo).
+
+    governors: distinct ones, sorted (`performance`, `powersave`, `schedutil`, …); driver: `intel_pstate`,
+    `acpi-cpufreq`, `amd-pstate`, …; cpus: processors seen; min_mhz, max_mhz: least and greatest clock at that moment;
+    limit_mhz: greatest clock that the policy allows; hardware_mhz: that the hardware can do; absent: the tool said
+    that there is no such driver, as in virtual machines.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("sample",)
+
+    sample: str
+    governors: tuple[str, ...] | None = None
+    driver: str | None = None
+    cpus: int | None = None
+    min_mhz: float | None = None
+    max_mhz: float | None = None
+    limit_mhz: float | None = None
+    hardware_mhz: float | None = None
+    absent: bool | None = None

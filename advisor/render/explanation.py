@@ -164,18 +164,10 @@ def _field(name: str, kind: str) -> str:
 
 
 def _fact(topic: Topic, record: Mapping[str, Any]) -> Iterator[str]:
-    from dataclasses import fields  # noqa: PLC0415
-    from inspect import cleandoc  # noqa: PLC0415
-
-    from advisor.facts import FACT_TYPES, field_names  # noqa: PLC0415
-    from advisor.sources import all_sources  # noqa: PLC0415
-
-    made = FACT_TYPES[topic.id]
     yield from _head(topic)
-    yield cleandoc(record["text"]).partition("\n")[2].strip()
-    types = {field.name: str(field.type) for field in fields(made)}
-    yield from _section("explain-fact-fields", [_bullets(_field(name, types[name]) for name in field_names(made))])
-    sources = [source.title for source in all_sources() if made in source.facts]
+    yield record["text"].partition("\n")[2].strip()
+    yield from _section("explain-fact-fields", [_bullets(_field(name, kind) for name, kind in record["fields"].items())])
+    sources = record["sources"]
     yield from _sentence("explain-fact-sources", sources) if sources else (phrase("explain-fact-derived"),)
     check = catalogue()["tables"].get("checks", {}).get(topic.id)
     if check:

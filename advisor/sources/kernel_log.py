@@ -100,7 +100,7 @@ _LINK = (
     rf"^{_DRIVER}(?:(?P<name>{_IFACE}):? )?(?:\w{{2,10}}: (?P<name2>{_IFACE}):? )?(?:NIC )?[Ll]ink (?:is )?"
 )
 _MLX5_CALL = r"\w{1,40}:\d{1,6}:\(pid \d{1,10}\): "  # mlx5 prints function, line and process
-# Each with the groups that it has of: pci, iface, name, device, code, detail, speed, unit. The first that matches counts.
+# Each with the groups that it has of pci, iface, name, device, code, detail, speed, unit; the first match counts.
 _PATTERNS: tuple[tuple[str, str], ...] = (
     ("xid", rf"NVRM: Xid \((?:PCI:)?{_SHORT_PCI}[^)]{{0,40}}\): (?P<code>\d{{1,4}}),? ?(?P<detail>.{{0,400}})"),
     (
@@ -183,7 +183,8 @@ _AER_NOISE = re.compile(
 )
 _LIMITED = re.compile(
     rf"(?P<pci>{_PCI})(?: (?P<iface>{_IFACE}))?: (?P<available>[\d.]{{1,10}}) Gb/s available PCIe bandwidth"
-    rf"(?:, limited by (?P<detail>[\w./ ]{{4,40}}?) link at (?P<at>{_PCI}) \(capable of (?P<capable>[\d.]{{1,10}}) Gb/s)?"
+    rf"(?:, limited by (?P<detail>[\w./ ]{{4,40}}?) link at (?P<at>{_PCI})"
+    r" \(capable of (?P<capable>[\d.]{1,10}) Gb/s)?"
 )
 
 
@@ -295,7 +296,7 @@ class _Reader:
             fact.first_time = next((s.text for s in stamps if s.text), None)
             fact.last_time = next((s.text for s in reversed(stamps) if s.text), None)
             first, last = stamps[0], stamps[-1]
-            if len(lines) > 1 and first.form == last.form and first.seconds is not None and last.seconds is not None:
+            if fact.count > 1 and first.form == last.form and first.seconds is not None and last.seconds is not None:
                 fact.span_s = round(last.seconds - first.seconds, 3) if last.seconds >= first.seconds else None
             fact.origins = tuple(self.segment.origin(index) for index in sorted({*lines[:3], lines[-1]}))
             yield fact
@@ -344,7 +345,8 @@ SOURCE = Source(
     ),
     signature=re.compile(
         r"NVRM: (?:Xid|API)|SXid \(|PCIe Bus Error: |AER: .{0,40}error.{0,12} received|Port module event"
-        rf"|available PCIe bandwidth|ut of memory: Kill|\[Hardware Error\]|EDAC \w|NETDEV WATCHDOG|NETDEV_(?:CHANGE|UP)\)"
+        r"|available PCIe bandwidth|ut of memory: Kill|\[Hardware Error\]|EDAC \w|NETDEV WATCHDOG"
+        r"|NETDEV_(?:CHANGE|UP)\)"
         rf"|{_PCI}(?: {_IFACE})?: (?:NIC )?[Ll]ink (?:is )?(?:up|down|Up|Down)|NIC Link is (?:Up|Down)"
         r"|\] (?:Linux version|Command line: )|kernel: \S|nf_conntrack: .{0,20}table full|neighbor table overflow"
         r"|Unknown symbol ib_register_peer|DMAR: IOMMU|iommu: Default domain|blocked for more than \d+ seconds"

@@ -1,4 +1,4 @@
-r"""`lspci`, best as root with `-vv`: PCI devices, their links, ACS of the bridges. pciutils 3.1 to 3.13 (from its source).
+r"""`lspci`, best as root with `-vv`: PCI devices, their links, ACS of the bridges. pciutils 3.1 to 3.13, from source.
 
 LnkCap is what this end can do, LnkSta what was negotiated. The words `(downgraded)` and `(ok)` came and went with the
 versions and are not printed on all ports, so only the numbers are read. Without root the capabilities are hidden,
@@ -38,8 +38,12 @@ _DEVICE = re.compile(
 )
 _REVISION = re.compile(r"(?: \(rev [0-9a-f]{2}\))?(?: \(prog-if [^)]{1,40}\))?\s*$")
 _BUSES = re.compile(r"\s+Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2}), .*")
-_LINK = re.compile(r"\s*Lnk(Cap|Sta):\s+(?:Port #\d{1,3}, )?Speed (\S{1,12})(?: \([a-z]{2,12}\))?, Width x(\d{1,2})\b.*")
-_TYPE = re.compile(r"\s+Capabilities: \[[0-9a-f]{2,3}(?: v\d)?\] Express (?:\(v\d\) )?([A-Z][A-Za-z/ -]{3,50}?)(?: \(.*|,.*)")
+_LINK = re.compile(
+    r"\s*Lnk(Cap|Sta):\s+(?:Port #\d{1,3}, )?Speed (\S{1,12})(?: \([a-z]{2,12}\))?, Width x(\d{1,2})\b.*"
+)
+_TYPE = re.compile(
+    r"\s+Capabilities: \[[0-9a-f]{2,3}(?: v\d)?\] Express (?:\(v\d\) )?([A-Z][A-Za-z/ -]{3,50}?)(?: \(.*|,.*)"
+)
 _SIZES = re.compile(r"\s+MaxPayload (\d{2,5}) bytes, MaxReadReq (\d{2,5}) bytes\s*")
 _ORDERING = re.compile(r"\s+(?:DevCtl:.*)?RlxdOrd([+-]) .*")
 _ACS = re.compile(r"\s*ACSCtl:\s+((?:\w{3,20}[+-] ?){1,12})\s*")
@@ -104,13 +108,10 @@ def _devices(segment: Segment) -> list[_Device]:
             text = _REVISION.sub("", text)
             fact = PciLink(bdf=pci_address(address), device_text=text, kind=pci_kind(name, code or code_of_name, text))
             devices.append(_Device(fact, i, i))
-        elif devices and _DETAIL.fullmatch(line):
-            before = len(segment.understood)
+        elif devices and devices[-1].last == i - 1 and (_DETAIL.fullmatch(line) or _NOISE.fullmatch(line)):
             _detail(devices[-1], line)
             segment.skip(i)
-            devices[-1].last = i if len(segment.understood) > before else devices[-1].last
-        elif devices and _NOISE.fullmatch(line):
-            segment.skip(i)
+            devices[-1].last = i
     return devices
 
 
@@ -136,9 +137,10 @@ SOURCE = Source(
     id="lspci",
     title="lspci",
     facts=(PciLink,),
-    needles=("controller", "ridge", "LnkSta:", "LnkCap:", "accelerators", ".0 0"),
+    needles=("controller", "ridge", "LnkSta:", "LnkCap:", "accelerators", ".0 0", ".0 1"),
     signature=re.compile(
-        rf"^(?:[0-9a-f]{{4,8}}:)?[0-9a-f]{{2}}:[0-9a-f]{{2}}\.[0-7] (?:(?:{_CLASSES})(?: \[[0-9a-f]{{4}}\])?|0[0-9a-f]{{3}}): "
+        r"^(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] "
+        rf"(?:(?:{_CLASSES})(?: \[[0-9a-f]{{4}}\])?|[01][0-9a-f]{{3}}): "
         r"|^[ \t]*Lnk(?:Cap|Sta):[ \t]+(?:Port #\d{1,3}, )?Speed ",
         re.M,
     ),

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 
 from advisor.facts import EnvVar, Fact, NcclChoice, NcclGraph, NcclMessage, NcclProcess, NcclRank, RdmaPort
-from advisor.nccl_grammar import (
+from advisor.nccl.grammar import (
     Channel,
     Prefix,
     algorithm_name,
@@ -43,14 +43,15 @@ from advisor.nccl_grammar import (
     protocol_name,
     split_line,
 )
-from advisor.nccl_messages import MessageLog
-from advisor.nccl_network import read_network
-from advisor.nccl_state import ProcessState
+from advisor.nccl.messages import MessageLog
+from advisor.nccl.network import read_network
+from advisor.nccl.state import ProcessState
 from advisor.sources.base import Problem, Segment, Source
 
 # What a handler says of a line: nobody's, understood, understood and perhaps a known message too.
 _NO, _DONE, _LOOK = 0, 1, 2
 _PREFIXES_KEPT = 5000
+_LONG = 8000  # NCCL itself cuts its lines at 1024 characters
 
 _BACKTRACE = re.compile(r"\S{1,200}\.(?:cc|cu|h|c|cpp):\d{1,6} -> \d{1,2}\b")
 # Frames that pass an error on to the caller. The network layer also returns one when it only says "not me".
@@ -61,7 +62,7 @@ _CHOICE = re.compile(
     r"(?: channel\{Lo\.\.Hi\}=\{\d{1,4}\.\.(\d{1,4})\})?"
 )
 _COUNTS = re.compile(r"(\d{1,4}) coll channels(?:, \d{1,4} collnet channels)?(?:, (\d{1,4}) nvls channels)?")
-_RINGS = re.compile(r"(?:Channel|Ring) \d{1,3}/(\d{1,3}) : ")
+_RINGS = re.compile(r"(?:Channel|Ring) \d{1,3}(?:/(\d{1,3}))? : [\d .]{1,2000}$")
 _TREE_SELF = re.compile(r"->(\d{1,7})->")
 _TIMINGS = re.compile(r"rank (\d{1,7}) nranks \d{1,7} total ([\d.]{1,12})")
 _CORE = re.compile(r"Device \d{1,5} CPU core (\d{1,5})")
@@ -77,7 +78,7 @@ _COLLECTIVES = (
 )
 # First words of lines without facts, by the subsystem that prints them; empty for those that are on by default.
 _NOISE = {
-    **dict.fromkeys(("threadThresholds", "CC", "MNNVL", "NVLS"), ""),
+    **dict.fromkeys(("threadThresholds", "CC", "MNNVL", "NVLS", "Launch"), ""),
     **dict.fromkeys(("proxyProgressAsync", "ncclPollProxyResponse", "Received", "New", "Queuing"), "PROXY"),
     **dict.fromkeys(("sendConnect", "recvConnect", "UDS:"), "PROXY"),
     **dict.fromkeys(("Mem", "Allocated"), "ALLOC"),
@@ -87,7 +88,7 @@ _NOISE = {
 _PLAIN_NOISE = (
     "NCCL Inspector", "NCCL_INSPECTOR_", "NCCL git version", "P2p connect done in ", "HIP version", "ROCm version",
     "Librccl path", "This is usually caused by a system or configuration error in the Fabric Manager",
-    "Disable NVLS (NCCL_NVLS_ENABLE=0)",
+    "Disable NVLS (NCCL_NVLS_ENABLE=0)", "Do not force-enable NVLS",
 )
 # Lines without an envelope that have a meaning: the rest of a NCCL message, the end of a process.
 _QUOTED = ("Proceeding without NVLS",)
@@ -131,13 +132,13 @@ class _Reader:
         self.expect = ""
         prefix = self.prefixes.get(before)
         if prefix is None:
-            if len(self.prefixes) >= _PREFIXES_KEPT:
-                self.prefixes.clear()
-            prefix = self.prefixes[before] = parse_prefix(before)
+            prefix = parse_prefix(before)
+            if len(self.prefixes) < _PREFIXES_KEPT and len(before) < _LONG:
+                self.prefixes[before] = prefix
         key = (prefix.host, prefix.pid)
         known = self.processes.get(key)
         self.process = process = known or ProcessState(prefix.host, prefix.pid, self.index)
-        self.tid = prefix.tid
+        self.tid, message = prefix.tid, message[:_LONG]
         if message.endswith("across cluster]") and (m := _DROPPED.search(message)):
             self.dropped, message = self.dropped + 1, message[: m.start()]
         if level in ("TRACE", "CALL"):
@@ -207,8 +208,9 @@ class _Reader:
             self.place_channel(channel)
         elif " via " not in message and message.count(" -> ") == 2:
             return self.noise("GRAPH")
-        elif "->" not in message and (m := _RINGS.match(message)):
-            self.process.share("rings", int(m[1]), self.tid, self.index)
+        elif m := _RINGS.match(message):
+            if m[1]:
+                self.process.share("rings", int(m[1]), self.tid, self.index)
         else:
             self.torn.append(self.index)
         return _DONE
@@ -302,7 +304,9 @@ class _Reader:
         """`NCCL_X set by environment to V`."""
         pair = parse_setting(message)
         if pair is None:
-            return _LOOK
+            if " set" in message:
+                self.torn.append(self.index)
+            return _NO
         self.env.setdefault((self.process.host, *pair), self.index)
         self.process.subsystems.add("NET" if " set to " in message else "ENV")
         return _LOOK
@@ -418,6 +422,8 @@ class _Reader:
             self.expect = "matrix"
         elif message.startswith("Successfully loaded external network plugin "):
             self.process.set("net_plugin", message[44:].strip()[:200], self.index)
+        elif " not open libibverbs" in message or message.startswith("Failed to open libibverbs"):
+            self.process.add("ib_devices", [], self.index)
         elif message.startswith("GPU Direct RDMA "):
             self.process.subsystems.add("NET")
         elif m := _PLUGIN_NAME.match(message):
@@ -462,9 +468,9 @@ class _Reader:
         """What was damaged."""
         if self.torn:
             line = self.segment.numbers[self.torn[0]]
-            yield Problem(line, f"{len(self.torn)} channel lines are cut off or mixed with others from here on")
+            yield Problem(line, f"lines cut off or mixed with others: {len(self.torn)}, this is the first")
         if self.dropped:
-            text = f"the launcher left out repeated lines at {self.dropped} places; channels and messages are too few"
+            text = f"the launcher left out repeated lines (at {self.dropped} places): channels and messages are too few"
             yield Problem(self.segment.numbers[0], text)
 
 
@@ -484,8 +490,8 @@ _HANDLERS: dict[str, Handler] = {
     "Comm": _Reader.config,
     "RAS": _Reader.ras,
     **dict.fromkeys(("Pattern", "===", "+"), _Reader.graph),
-    **dict.fromkeys(("DMA-BUF", "Enabled", "Successfully", "Initialized", "GPU", "CUDA", "P2P"), _Reader.other),
-    **dict.fromkeys(("GDRCOPY", "Plugin", "Topology", "Setting", "Disabling", "dlvsym"), _Reader.other),
+    **dict.fromkeys(("DMA-BUF", "Enabled", "Successfully", "Initialized", "Failed", "GPU", "CUDA"), _Reader.other),
+    **dict.fromkeys(("P2P", "GDRCOPY", "Plugin", "Topology", "Setting", "Disabling", "dlvsym", "Could"), _Reader.other),
     **dict.fromkeys(("Inspector:", "Kernel", "Hipruntime", "ROCr", "Loading"), _Reader.other),
     **dict.fromkeys(("ENV/Plugin:", "PROFILER/Plugin:", "TUNER/Plugin:", "GIN/Plugin:"), _Reader.other),
 }

@@ -773,13 +773,15 @@ def _environment(value: dict[str, Any], origin: Origin, host: str | None) -> Ite
             yield EnvVar(name=name, value=content, where="environment", host=host, origins=(origin,))
 
 
-def _json(segment: Segment) -> Iterator[Fact | Problem]:
+def _json(segment: Segment, taken: set[int]) -> Iterator[Fact | Problem]:
+    """Tests of the JSON objects in the text; the indexes of their lines go into `taken`."""
     text = segment.text
     line_ends = [m.start() for m in re.finditer("\n", text)]
     for value, start, end, whole in _json_objects(text):
         first, last = bisect_left(line_ends, start), bisect_left(line_ends, end)
         run = _json_run(value, first, last, whole=whole)
         segment.skip(first, last)
+        taken.update(range(first, last + 1))
         tables = _tables([run]) if run.processes_gpus == 1 else None
         fact = _test(run, segment, tables)
         yield fact
@@ -790,11 +792,12 @@ def _json(segment: Segment) -> Iterator[Fact | Problem]:
 
 def parse(segment: Segment) -> Iterator[Fact | Problem]:
     """One `CollectiveTest` for each table; of the JSON also the network variables of its environment."""
+    taken: set[int] = set()
     if '"bus_bw"' in segment.text or '"average_bus_bandwidth"' in segment.text:
-        yield from _json(segment)
+        yield from _json(segment, taken)
     reader = _Reader(segment)
     for index, line in enumerate(segment.lines):
-        if index not in segment.understood:
+        if index not in taken:
             reader.read(index, line)
     reader.finish()
     tables = _tables(reader.runs)

@@ -408,7 +408,8 @@ def _json_point(values: dict[str, str], unit: str | None) -> RdmaPoint | None:
     )  # fmt: skip
 
 
-def _json(segment: Segment) -> Iterator[Fact | Problem]:
+def _json(segment: Segment, taken: set[int]) -> Iterator[Fact | Problem]:
+    """Runs of the JSON objects in the text; the indexes of their lines go into `taken`."""
     text = segment.text
     starts = [m.start() for m in _INFO.finditer(text)]
     line_ends = [m.start() for m in re.finditer("\n", text)]
@@ -437,6 +438,7 @@ def _json(segment: Segment) -> Iterator[Fact | Problem]:
         printed = run.header.get("BW_average", run.header.get("bw_avg", ""))
         run.printed = float(printed) if re.fullmatch(r"\d{1,18}(?:\.\d{1,9})?", printed) else None
         segment.skip(first, last)
+        taken.update(range(first, last + 1))
         yield _fact(run, segment)
         if end < 0:
             yield Problem(segment.numbers[first], "The JSON object ends before its results do.")
@@ -444,11 +446,12 @@ def _json(segment: Segment) -> Iterator[Fact | Problem]:
 
 def parse(segment: Segment) -> Iterator[Fact | Problem]:
     """One `RdmaTest` for each run, also for one that failed or whose server side printed no row."""
+    taken: set[int] = set()
     if _INFO.search(segment.text):
-        yield from _json(segment)
+        yield from _json(segment, taken)
     reader = _Reader(segment)
     for index, line in enumerate(segment.lines):
-        if index not in segment.understood:
+        if index not in taken:
             reader.read(index, line)
     for run in reader.runs:
         yield _fact(run, segment)

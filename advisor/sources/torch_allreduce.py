@@ -309,8 +309,9 @@ def _json_tables(segment: Segment) -> Iterator[CollectiveTest]:
 def parse(segment: Segment) -> Iterator[Fact | Problem]:
     """One `CollectiveTest` for each table and each group of single figures."""
     if _JSON_ROWS.search(segment.text):
-        yield from _json_tables(segment)
-        if segment.understood:
+        found = list(_json_tables(segment))
+        yield from found
+        if found:
             return
     reader = _Reader(segment)
     for index, line in enumerate(segment.lines):

@@ -105,6 +105,14 @@ def test_every_capture_is_recognised_by_its_own_source(source: Source) -> None:
         assert source.recognises(segment_of(path)) is not foreign, path.name
 
 
+@pytest.mark.parametrize("source", SOURCES, ids=IDS)
+def test_lines_that_another_source_has_marked_are_read_too(source: Source) -> None:
+    for path in sorted((CAPTURES / source.id).glob("*.txt")):
+        fresh, marked = segment_of(path), segment_of(path)
+        marked.skip(0, len(marked.lines) - 1)
+        assert list(source.parse(marked)) == list(source.parse(fresh)), path.name
+
+
 # --- nccl-tests ---
 
 

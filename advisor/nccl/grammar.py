@@ -21,13 +21,13 @@ _PREFIX = re.compile(
 )
 _CHANNEL = re.compile(
     r"(?:Ring|Channel) (\d{1,3})(?:/(\d{1,3}))? : (\d{1,7})(?:\[-?[0-9a-fA-F]{1,16}\])?"
-    r" -> (\d{1,7})(?:\[-?[0-9a-fA-F]{1,16}\])?(?: \[(send|receive)\])? via (.+)$"
+    r" -> (\d{1,7})(?:\[-?[0-9a-fA-F]{1,16}\])?(?: \[(send|receive)\])? via (.{1,200})$"
 )
-_COLLNET = re.compile(r"Coll(?:Net)? (\d{1,3})(?:/(\d{1,3}))? : (\d{1,7}) \[(send|receive)\] via (.+)$")
+_COLLNET = re.compile(r"Coll(?:Net)? (\d{1,3})(?:/(\d{1,3}))? : (\d{1,7}) \[(send|receive)\] via (.{1,200})$")
 _NET = re.compile(r"((?:NET|COLLNET)/[^/]{1,80})/(\d{1,6})(?:\((\d{1,7})\))?((?:/[\w()]{1,20})*)")
 _RCCL_TAIL = re.compile(r" comm (0x[0-9a-f]{1,16}) nRanks \d+$")
 _VERSION = re.compile(
-    r"[NR]CCL version ?:? (\d{1,3}(?:\.\d{1,4}){1,3})(?:\+(?:cuda|hip)([\d.]{1,12}))?(?: \S.{0,80})?$"
+    r"[NR]CCL version ?:? (\d{1,3}(?:\.\d{1,4}){1,3})(?:\+(?:cuda([\d.]{1,12})|hip[\d.]{1,12}))?(?: \S.{0,80})?$"
 )
 _PAIR = re.compile(r"([A-Za-z]\w{0,30}) (0x[0-9a-f]{1,16}|[0-9a-fA-F]{1,16}|-1)(?![\w.])")
 _INTERFACE = re.compile(r"([\w.@-]{1,40}):([0-9A-Fa-f.:%\w]{0,80})<\d{1,5}>")
@@ -112,7 +112,7 @@ def parse_prefix(text: str) -> Prefix:
 
 
 def parse_version(text: str) -> tuple[str, str | None] | None:
-    """(NCCL version, CUDA or HIP it was built with) of a version line.
+    """(NCCL version, CUDA it was built with) of a version line.
 
     >>> parse_version("NCCL version 2.21.5+cuda12.4")
     ('2.21.5', '12.4')
