@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -85,10 +84,10 @@ def catalogue() -> dict[str, Any]:
 
 @dataclass(slots=True, frozen=True)
 class Message:
-    """A known line of a log: its page's id, the patterns that find it, and how bad it is."""
+    """A known line of a log: its page's id, the patterns that find it (regular expressions), and how bad it is."""
 
     id: str
-    patterns: tuple[re.Pattern[str], ...]
+    patterns: tuple[str, ...]
     severity: str
 
 
@@ -96,7 +95,7 @@ class Message:
 def messages() -> tuple[Message, ...]:
     """All known messages, sorted by id."""
     return tuple(
-        Message(name, tuple(map(re.compile, page["patterns"])), page["severity"])
+        Message(name, tuple(page["patterns"]), page["severity"])
         for name, page in sorted(catalogue()["messages"].items())
     )
 

@@ -14,6 +14,7 @@ from math import log
 from typing import Any
 
 from advisor import data
+from advisor.known_messages import find
 
 # The order in which kinds answer where several know a name.
 KINDS = ("cause", "message", "variable", "tool", "concept", "guide", "rule", "fact")
@@ -161,17 +162,11 @@ def _by_weight(text: str, kinds: Iterable[str]) -> list[Topic]:
 
 
 def _message_in(line: str) -> tuple[Topic, dict[str, str]] | None:
-    """The message page whose pattern takes in most of a line, with the values its named groups found."""
-    best: tuple[int, str, dict[str, str]] | None = None
-    for message in data.messages():
-        for pattern in message.patterns:
-            match = pattern.search(line)
-            if match and (best is None or match.end() - match.start() > best[0]):
-                values = {name: value for name, value in match.groupdict().items() if value}
-                best = (match.end() - match.start(), message.id, values)
-    if best is None:
+    """The page of the message in a line, with the values it names."""
+    found = find(line)
+    if found is None:
         return None
-    return next(topic for topic in topics("message") if topic.id == best[1]), best[2]
+    return next(topic for topic in topics("message") if topic.id == found.message.id), found.names
 
 
 def _line(line: str) -> Answer | None:

@@ -14,10 +14,12 @@ from advisor.facts.system import (
     CpuInfo,
     EthernetLink,
     Filesystem,
+    GpuLoad,
     KernelEvent,
     KernelModule,
     Limit,
     ModuleList,
+    NicRate,
     NumaNode,
     Sysctl,
     TcpCounters,
@@ -25,6 +27,8 @@ from advisor.facts.system import (
 )
 
 __all__ = [
+    "GpuLoad",
+    "NicRate",
     "CpuFrequency",
     "CpuInfo",
     "NumaNode",

@@ -283,3 +283,63 @@ class CpuFrequency(Fact):
     limit_mhz: float | None = None
     hardware_mhz: float | None = None
     absent: bool | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class NicRate(Fact):
+    """What an interface carried over the readings of one run of a monitor (`sar -n DEV,EDEV`, `sadf -j`).
+
+    sample: `FILE:LINE` where they begin; readings: how many, 0 where only averages were printed; rx_gbit_s, tx_gbit_s:
+    means; rx_max_gbit_s, tx_max_gbit_s: of the readings; busy_share: of the readings, those with a tenth of the
+    greatest or more; busy_gbit_s: median of the busier direction in these; use_share, use_max_share: of the link's
+    speed, None where the kernel knows no speed; errors_per_s, drops_per_s: means, both directions together. RDMA
+    traffic does not pass here.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("interface", "sample")
+
+    interface: str
+    sample: str
+    readings: int = 0
+    rx_gbit_s: float | None = None
+    tx_gbit_s: float | None = None
+    rx_max_gbit_s: float | None = None
+    tx_max_gbit_s: float | None = None
+    busy_share: float | None = None
+    busy_gbit_s: float | None = None
+    use_share: float | None = None
+    use_max_share: float | None = None
+    errors_per_s: float | None = None
+    drops_per_s: float | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class GpuLoad(Fact):
+    """The load of a GPU over the readings of one run of a monitor (`nvidia-smi dmon`).
+
+    sample: `FILE:LINE` where they begin; index; readings; sm_share: mean time with any kernel resident, 0 to 1 (a NCCL
+    kernel that waits counts too); busy_share: of the readings, those with sm at 50 % or more; power_w, power_max_w;
+    busy_power_w: mean power in the busy ones; memory_share; sm_clock_mhz: mean in the busy ones, else in all;
+    temperature_c: greatest of the GPU; power_limited_share: mean time held back by the power limit;
+    thermal_violation: seen; pcie_rx_gbyte_s, pcie_tx_gbyte_s: means; pcie_replays, ecc_double: counts since reset.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("index", "sample")
+
+    index: int
+    sample: str
+    readings: int = 0
+    sm_share: float | None = None
+    busy_share: float | None = None
+    power_w: float | None = None
+    power_max_w: float | None = None
+    busy_power_w: float | None = None
+    memory_share: float | None = None
+    sm_clock_mhz: float | None = None
+    temperature_c: int | None = None
+    power_limited_share: float | None = None
+    thermal_violation: bool | None = None
+    pcie_rx_gbyte_s: float | None = None
+    pcie_tx_gbyte_s: float | None = None
+    pcie_replays: int | None = None
+    ecc_double: int | None = None

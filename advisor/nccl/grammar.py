@@ -13,6 +13,25 @@ from typing import NamedTuple
 PATHS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "NODE", "SYS", "NET", "DIS")  # near to far
 RING_PATTERN = 4
 
+COLLECTIVES = (
+    "AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce", "Send", "Recv", "AlltoAll", "AllToAll", "Scatter",
+    "Gather", "SendRecv",
+)
+# First words of lines without facts, by the subsystem that prints them; empty for those that are on by default.
+NOISE = {
+    **dict.fromkeys(("threadThresholds", "CC", "MNNVL", "NVLS", "Launch"), ""),
+    **dict.fromkeys(("proxyProgressAsync", "ncclPollProxyResponse", "Received", "New", "Queuing"), "PROXY"),
+    **dict.fromkeys(("sendConnect", "recvConnect", "UDS:"), "PROXY"),
+    **dict.fromkeys(("Mem", "Allocated"), "ALLOC"),
+    **dict.fromkeys(("TOPO/NET", "ncclTopoPopulateNics", "ncclP2pSchedule:", "Tree"), "GRAPH"),
+}
+# The same for lines that stand alone.
+PLAIN_NOISE = (
+    "NCCL Inspector", "NCCL_INSPECTOR_", "NCCL git version", "P2p connect done in ", "HIP version", "ROCm version",
+    "Librccl path", "This is usually caused by a system or configuration error in the Fabric Manager",
+    "Disable NVLS (NCCL_NVLS_ENABLE=0)", "Do not force-enable NVLS",
+)
+
 _LEVEL = re.compile(r"NCCL (INFO|WARN|TRACE|CALL|ABORT|VERSION) ")
 _PREFIX = re.compile(
     r"(?:([^\s:\[\]()<>|]{1,255}):(\d{1,10}):(\d{1,10}) (?:\[(-?\d{1,5})\] )?)?"
@@ -34,6 +53,11 @@ _INTERFACE = re.compile(r"([\w.@-]{1,40}):([0-9A-Fa-f.:%\w]{0,80})<\d{1,5}>")
 _IB_DEVICE = re.compile(r"([\w.+-]{1,64}):(\d{1,3})(?::\d{0,5}){0,2}/(\w{1,16})")
 _SETTING = re.compile(r"((?:NCCL|RCCL)_\w{1,60}) set (?:by environment )?to (.*)$")
 _INTEGER_STOP = re.compile(r"-?\d{1,20}\.")
+_CHOICE = re.compile(
+    r"(?:(\w{3,20})(?: \[\w{1,20}\])?: )?(\d{1,18}) Bytes -> Algo (\w{1,20}) proto (\w{1,10})"
+    r"(?: channel\{Lo\.\.Hi\}=\{\d{1,4}\.\.(\d{1,4})\})?"
+)
+_COUNTS = re.compile(r"(\d{1,4}) coll channels(?:, \d{1,4} collnet channels)?(?:, (\d{1,4}) nvls channels)?")
 _NUMERIC_ALGORITHMS = ("Tree", "Ring", "CollNet")
 _NAMES = {
     name.upper(): name
@@ -71,6 +95,16 @@ class Via(NamedTuple):
     gdr: bool
     proxy: int | None
     comm: str | None
+
+
+class Choice(NamedTuple):
+    """Algorithm and protocol of one call; size in bytes; channels: how many, where printed."""
+
+    collective: str | None
+    size: int
+    algorithm: str
+    protocol: str
+    channels: int | None
 
 
 class Comm(NamedTuple):
@@ -212,14 +246,38 @@ def parse_setting(message: str) -> tuple[str, str] | None:
     return m[1], value[:-1] if _INTEGER_STOP.fullmatch(value) else value
 
 
-def algorithm_name(text: str) -> str:
+def parse_choice(message: str) -> Choice | None:
+    """What NCCL chose for a call, of any version that says so in a line of subsystem TUNING.
+
+    >>> parse_choice("AllReduce: 524288 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..15}")
+    Choice(collective='AllReduce', size=524288, algorithm='Ring', protocol='Simple', channels=16)
+    >>> parse_choice("8 Bytes -> Algo 0 proto 0 time 20.1").algorithm
+    'Tree'
+    """
+    m = _CHOICE.match(message)
+    if m is None:
+        return None
+    return Choice(m[1], int(m[2]), _algorithm(m[3]), _protocol(m[4]), int(m[5]) + 1 if m[5] else None)
+
+
+def parse_counts(message: str) -> tuple[int, int | None] | None:
+    """(collective channels, NVLS channels) of the channel summary.
+
+    >>> parse_counts("16 coll channels, 16 collnet channels, 8 nvls channels, 16 p2p channels, 2 p2p channels per peer")
+    (16, 8)
+    """
+    m = _COUNTS.match(message)
+    return (int(m[1]), int(m[2]) if m[2] else None) if m else None
+
+
+def _algorithm(text: str) -> str:
     """The name of an algorithm or of its number; numbers above 2 changed their meaning and stay numbers."""
     if text.isdecimal():
         return _NUMERIC_ALGORITHMS[int(text)] if int(text) < len(_NUMERIC_ALGORITHMS) else text
     return _NAMES.get(text.upper(), text)
 
 
-def protocol_name(text: str) -> str:
+def _protocol(text: str) -> str:
     """The name of a protocol or of its number."""
     if text.isdecimal():
         return _PROTOCOLS[int(text)] if int(text) < len(_PROTOCOLS) else text

@@ -39,7 +39,8 @@ _ANALYZING = re.compile(r"^analyzing CPUs? \d")
 _NO_DRIVER = re.compile(r"no or unknown cpufreq driver is active")
 _NOISE = re.compile(
     r"^ +(?:CPUs which |maximum transition|available |within this range|current CPU frequency: Unable"
-    r"|boost state|Supported:|Active:|AMD PSTATE|\d+ MHz (?:max )?turbo|energy performance|Amount of|Not Available|hardware limits: Not)"
+    r"|boost state|Supported:|Active:|AMD PSTATE|\d+ MHz (?:max )?turbo|energy performance|Amount of|Not Available"
+    r"|hardware limits: Not)"
 )
 
 

@@ -30,17 +30,20 @@ from functools import cache
 
 from advisor.facts import EnvVar, Fact, NcclChoice, NcclGraph, NcclMessage, NcclProcess, NcclRank, RdmaPort
 from advisor.nccl.grammar import (
+    COLLECTIVES,
+    NOISE,
+    PLAIN_NOISE,
     Channel,
     Prefix,
-    algorithm_name,
     cuda_version,
     parse_channel,
+    parse_choice,
     parse_comm,
+    parse_counts,
     parse_interfaces,
     parse_prefix,
     parse_setting,
     parse_version,
-    protocol_name,
     split_line,
 )
 from advisor.nccl.messages import MessageLog
@@ -57,11 +60,6 @@ _BACKTRACE = re.compile(r"\S{1,200}\.(?:cc|cu|h|c|cpp):\d{1,6} -> \d{1,2}\b")
 # Frames that pass an error on to the caller. The network layer also returns one when it only says "not me".
 _FAILED = re.compile(r"(?:\S{0,80}/)?(?:init|group|enqueue|proxy|transport|bootstrap)\.\w{1,3}:\d{1,6} -> [1-6]\b")
 _CODE_LINE = re.compile(r"\S{1,200}\.(?:cc|cu|h|c|cpp):\d{1,6}$")
-_CHOICE = re.compile(
-    r"(?:(\w{3,20})(?: \[\w{1,20}\])?: )?(\d{1,18}) Bytes -> Algo (\w{1,20}) proto (\w{1,10})"
-    r"(?: channel\{Lo\.\.Hi\}=\{\d{1,4}\.\.(\d{1,4})\})?"
-)
-_COUNTS = re.compile(r"(\d{1,4}) coll channels(?:, \d{1,4} collnet channels)?(?:, (\d{1,4}) nvls channels)?")
 _RINGS = re.compile(r"(?:Channel|Ring) \d{1,3}(?:/(\d{1,3}))? : [\d .]{1,2000}$")
 _TREE_SELF = re.compile(r"->(\d{1,7})->")
 _TIMINGS = re.compile(r"rank (\d{1,7}) nranks \d{1,7} total ([\d.]{1,12})")
@@ -72,24 +70,6 @@ _RESET = re.compile(r"Comm config \w{1,40} reset to (NCCL_\w{1,60})=(\S{1,80})")
 _PLUGIN_NAME = re.compile(r"(?:NET/Plugin ?: )?Plugin name set by env(?:ironment)? to (\S{1,200})")
 _TABLE_ROW = re.compile(r"\s{0,20}[A-Za-z]{3,20} \|[\s\w|]{10,400}$")
 
-_COLLECTIVES = (
-    "AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce", "Send", "Recv", "AlltoAll", "AllToAll", "Scatter",
-    "Gather", "SendRecv",
-)
-# First words of lines without facts, by the subsystem that prints them; empty for those that are on by default.
-_NOISE = {
-    **dict.fromkeys(("threadThresholds", "CC", "MNNVL", "NVLS", "Launch"), ""),
-    **dict.fromkeys(("proxyProgressAsync", "ncclPollProxyResponse", "Received", "New", "Queuing"), "PROXY"),
-    **dict.fromkeys(("sendConnect", "recvConnect", "UDS:"), "PROXY"),
-    **dict.fromkeys(("Mem", "Allocated"), "ALLOC"),
-    **dict.fromkeys(("TOPO/NET", "ncclTopoPopulateNics", "ncclP2pSchedule:", "Tree"), "GRAPH"),
-}
-# The same for lines that stand alone.
-_PLAIN_NOISE = (
-    "NCCL Inspector", "NCCL_INSPECTOR_", "NCCL git version", "P2p connect done in ", "HIP version", "ROCm version",
-    "Librccl path", "This is usually caused by a system or configuration error in the Fabric Manager",
-    "Disable NVLS (NCCL_NVLS_ENABLE=0)", "Do not force-enable NVLS",
-)
 # Lines without an envelope that have a meaning: the rest of a NCCL message, the end of a process.
 _QUOTED = ("Proceeding without NVLS",)
 
@@ -163,8 +143,8 @@ class _Reader:
         handler = _HANDLERS.get(word)
         if handler is not None:
             return handler(self, message)
-        if word in _NOISE:
-            return self.noise(_NOISE[word])
+        if word in NOISE:
+            return self.noise(NOISE[word])
         if not word:
             return self.indented(message)
         for start, other in _STARTS:
@@ -190,7 +170,7 @@ class _Reader:
         elif "CCL version" in text and (version := parse_version(text)):
             self.versions.append((self.index, *version))
             self.segment.skip(self.index)
-        elif text.startswith(_PLAIN_NOISE) or (self.expect == "matrix" and _TABLE_ROW.match(line)):
+        elif text.startswith(PLAIN_NOISE) or (self.expect == "matrix" and _TABLE_ROW.match(line)):
             self.segment.skip(self.index)
         elif self.expect == "error" or "Bus error" in text or text.startswith(_QUOTED):
             self.expect = ""
@@ -254,10 +234,10 @@ class _Reader:
 
     def counted(self, message: str) -> int:
         """Lines that begin with a number: channel counts, a choice (2.6 to 2.22), a row of the graph."""
-        if m := _COUNTS.match(message):
-            self.process.share("coll_channels", int(m[1]), self.tid, self.index)
-            if m[2]:
-                self.process.share("nvls_channels", int(m[2]), self.tid, self.index)
+        if counts := parse_counts(message):
+            self.process.share("coll_channels", counts[0], self.tid, self.index)
+            if counts[1] is not None:
+                self.process.share("nvls_channels", counts[1], self.tid, self.index)
             return _DONE
         if " Bytes -> " in message:
             return self.choice(message)
@@ -283,21 +263,21 @@ class _Reader:
 
     def choice(self, message: str) -> int:
         """`AllReduce: 524288 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..15}`."""
-        m = _CHOICE.match(message)
-        if m is None:
+        choice = parse_choice(message)
+        if choice is None:
             return _LOOK if "->" in message else _NO
-        size, algorithm, protocol = int(m[2]), algorithm_name(m[3]), protocol_name(m[4])
         choices = self.process.choices
-        made = choices.get((m[1], algorithm, protocol))
+        key = (choice.collective, choice.algorithm, choice.protocol)
+        made = choices.get(key)
         if made is None:
-            made = choices[m[1], algorithm, protocol] = NcclChoice(
-                host=self.process.host, pid=self.process.pid, collective=m[1], algorithm=algorithm, protocol=protocol,
-                min_bytes=size, max_bytes=size, origins=(self.segment.origin(self.index),),
+            made = choices[key] = NcclChoice(
+                host=self.process.host, pid=self.process.pid, collective=choice.collective,
+                algorithm=choice.algorithm, protocol=choice.protocol, min_bytes=choice.size,
+                origins=(self.segment.origin(self.index),),
             )
         made.calls += 1
-        made.min_bytes, made.max_bytes = min(made.min_bytes, size), max(made.max_bytes, size)
-        if m[5]:
-            made.channels = max(made.channels or 0, int(m[5]) + 1)
+        made.min_bytes, made.max_bytes = min(made.min_bytes, choice.size), max(made.max_bytes, choice.size)
+        made.channels = max(made.channels or 0, choice.channels) if choice.channels else made.channels
         return self.noise("TUNING")
 
     def setting(self, message: str) -> int:
@@ -479,7 +459,7 @@ _HANDLERS: dict[str, Handler] = {
     "Trees": _Reader.trees,
     **dict.fromkeys(("comm", "[Rank"), _Reader.comm),
     "Connected": _Reader.connected,
-    **dict.fromkeys((name + end for name in _COLLECTIVES for end in ("", ":")), _Reader.collective),
+    **dict.fromkeys((name + end for name in COLLECTIVES for end in ("", ":")), _Reader.collective),
     **dict.fromkeys(("Bootstrap", "Bootstrap:"), _Reader.bootstrap),
     **dict.fromkeys(("Using", "Assigned"), _Reader.network),
     "NET": _Reader.old_net,

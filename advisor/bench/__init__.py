@@ -1,0 +1,1 @@
+"""Benchmarks that the advisor brings along: scripts that stand alone and need nothing of this package."""
