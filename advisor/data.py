@@ -39,7 +39,9 @@ def checkout() -> Path:
 def _stamp(root: Path) -> str:
     """Changes whenever a file that the catalogue is made from changes, comes or goes."""
     here = Path(__file__).parent
-    sources = [here / "compile.py", *(path for part in ("facts", "infer", "sources") for path in here.glob(f"{part}/*.py"))]
+    sources = [here / "compile.py"]
+    for part in ("facts", "infer", "sources"):
+        sources += here.glob(f"{part}/*.py")
     for folder in ("rules", "knowledge"):
         sources += [Path(at, name) for at, _, names in os.walk(root / folder) for name in names]
     return ";".join(f"{path}:{(s := path.stat()).st_size}:{s.st_mtime_ns}" for path in sorted(sources))

@@ -26,7 +26,7 @@ GOALS = {
 def seconds(command: list[str]) -> float:
     """Wall time of one run of a command."""
     start = time.perf_counter()
-    subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    subprocess.run(command, capture_output=True, check=False)
     return time.perf_counter() - start
 
 

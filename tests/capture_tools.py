@@ -39,7 +39,7 @@ def _plain(item: Fact | Problem) -> dict[str, Any]:
 
 
 def read_capture(path: Path) -> dict[str, Any]:
-    """What the source named by the folder reads from the file: recognised, facts in text order, lines not understood."""
+    """What the source named by the folder reads: whether it recognised the text, facts, lines not understood."""
     source = {s.id: s for s in all_sources()}[path.parent.name]
     segment = segment_of(path)
     segment.source = source.id

@@ -13,7 +13,7 @@ LAYERS = (
     {"render", "explain", "ruletest"},
     {"diagnosis"},
     {"judge"},
-    {"collect"},
+    {"collect", "bench"},
     {"read"},
     {"compile"},
     {"infer", "expect", "sources"},
@@ -25,7 +25,13 @@ LAYERS = (
 # The catalogue of a checkout is compiled when a file is newer: the one place that reaches up, inside a function.
 ALLOWED = {("data", "compile")}
 # `infer` and `sources` meet in facts only.
-FORBIDDEN = {("infer", "sources"), ("sources", "infer"), ("infer", "expect"), ("expect", "sources"), ("expect", "infer")}
+FORBIDDEN = {
+    ("infer", "sources"),
+    ("sources", "infer"),
+    ("infer", "expect"),
+    ("expect", "sources"),
+    ("expect", "infer"),
+}
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 

@@ -18,8 +18,8 @@ EXAMPLE = ROOT / "examples" / "slow-nvlink-pair"
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(target), str(ROOT)]
-    subprocess.run(build, check=True, capture_output=True)
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "-w", str(target), str(ROOT)], check=True, capture_output=True)
     return next(target.glob("*.whl"))
 
 

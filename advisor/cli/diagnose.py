@@ -38,7 +38,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--json", action="store_true", help="the same as --format json")
     command.add_argument("-o", "--output", metavar="FILE", help="write there instead of to standard output")
     command.add_argument("--rules", action="append", default=[], metavar="DIR", help="add or override rules from there")
-    command.add_argument("--fail-on", choices=LEVELS, default="fault", help="verdicts that exit with 1 (default: fault)")
+    command.add_argument("--fail-on", choices=LEVELS, default="fault", help="what exits with 1 (default: fault)")
     command.add_argument("-v", "--verbose", action="store_true", help="show everything, nothing folded")
     command.set_defaults(run=run)
 

@@ -5,6 +5,7 @@ What a command prints becomes the same document that offline mode reads, headed 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -30,10 +31,8 @@ def _wanted(command: Command) -> bool:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End the command and everything it started."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.communicate()
 
 

@@ -7,7 +7,6 @@ from advisor.facts.fabric import RdmaAbsent, RdmaCounters, RdmaPort, RoceGid
 from advisor.facts.host import EnvVar, Gpu, GpuTopology, NetInterface, TopoPath
 from advisor.facts.measurement import CollectiveTest, PingTest, Point, RdmaPoint, RdmaTest, TcpTest
 from advisor.facts.nccl import Edge, NcclChoice, NcclGraph, NcclMessage, NcclProcess, NcclRank
-
 from advisor.facts.store import FactStore
 from advisor.facts.system import (
     CpuFrequency,
@@ -27,19 +26,12 @@ from advisor.facts.system import (
 )
 
 __all__ = [
-    "GpuLoad",
-    "NicRate",
-    "CpuFrequency",
-    "CpuInfo",
-    "NumaNode",
-    "KernelEvent",
-    "TcpCounters",
-    "TcpSocket",
-    "GpuFailure", "GpuNvlinks", "GpuState", "PciLink",
-    "EthernetLink", "Filesystem", "KernelModule", "Limit", "ModuleList", "Sysctl",
-    "FactStore", "FACT_TYPES", "Assessment", "Given", "Stage", "CollectiveTest", "Conflict", "Edge", "EnvVar", "Fact", "Gpu", "GpuTopology", "NcclChoice", "NcclGraph", "NcclMessage",
-    "NcclProcess", "NcclRank", "NetInterface", "Origin", "PingTest", "Point", "RdmaAbsent", "RdmaCounters", "RdmaPoint", "RdmaPort", "RdmaTest", "RoceGid", "TcpTest",
-    "TopoPath", "fact_name", "field_names",
+    "FACT_TYPES", "Assessment", "CollectiveTest", "Conflict", "CpuFrequency", "CpuInfo", "Edge", "EnvVar",
+    "EthernetLink", "Fact", "FactStore", "Filesystem", "Given", "Gpu", "GpuFailure", "GpuLoad", "GpuNvlinks",
+    "GpuState", "GpuTopology", "KernelEvent", "KernelModule", "Limit", "ModuleList", "NcclChoice", "NcclGraph",
+    "NcclMessage", "NcclProcess", "NcclRank", "NetInterface", "NicRate", "NumaNode", "Origin", "PciLink",
+    "PingTest", "Point", "RdmaAbsent", "RdmaCounters", "RdmaPoint", "RdmaPort", "RdmaTest", "RoceGid", "Stage",
+    "Sysctl", "TcpCounters", "TcpSocket", "TcpTest", "TopoPath", "fact_name", "field_names",
 ]
 
 FACT_TYPES: dict[str, type[Fact]] = {

@@ -203,7 +203,7 @@ class KernelEvent(Fact):
     speed_gbit_s: of a link that came up; available_gbit_s, capable_gbit_s: PCIe bandwidth; at: the limiting PCIe port.
     """
 
-    KEY: ClassVar[tuple[str, ...]] = ("kind", "device", "code")
+    KEY: ClassVar[tuple[str, ...]] = ("kind", "device", "code", "first_time")
 
     kind: str
     device: str | None = None

@@ -31,7 +31,7 @@ def _evidence(origins: Sequence[Origin], supports: bool) -> list[Evidence]:
 
 
 def _findings(proofs: Sequence[Proof], explained: Mapping[str, str]) -> list[Finding]:
-    """Findings with their hosts folded: one for each rule and text, at most _ALIKE for a rule, the last for the rest."""
+    """Findings with their hosts folded: one for each rule and text, at most _ALIKE of a rule, the last for the rest."""
     by_rule: dict[str, dict[str, list[Proof]]] = defaultdict(lambda: defaultdict(list))
     for proof in sorted(proofs, key=lambda p: (p.rule.id, p.subject.origins)):
         by_rule[proof.rule.id][proof.text()].append(proof)
@@ -95,9 +95,8 @@ def _normal(proofs: Sequence[Proof]) -> list[Normal]:
 
 
 def _ruled_out(causes: Sequence[Judged]) -> list[RuledOut]:
-    return [
-        RuledOut(id=c.id, why=c.refutes[0].text(), evidence=_evidence(c.refutes[0].origins()[:2], False)) for c in causes
-    ]
+    first = [(cause.id, cause.refutes[0]) for cause in causes]
+    return [RuledOut(id=i, why=p.text(), evidence=_evidence(p.origins()[:2], False)) for i, p in first]
 
 
 def _summary(kind: str, reports: Sequence[CauseReport], assessment: Assessment | None) -> str:

@@ -34,6 +34,9 @@ from advisor.sources.base import Command, Problem, Segment, Source
 _MAX_FAILURES = 20  # objects that do not decode, before the rest of a segment is left alone
 _SHORTEST = 0.5  # seconds; the last interval of a run is often a tail of a few milliseconds
 _CLIENT_OF = re.compile(r"\biperf3 (?:[^;|&]{0,500} )?(?:-c|--client)[ =]?(\S{1,255})")
+_CALL = re.compile(r"\biperf3( [^;|&]{0,600})")
+_STREAMS = re.compile(r" (?:-P|--parallel)[ =]?(\d{1,4})\b")
+_REVERSED = re.compile(r" (?:-R|--reverse)\b")
 
 # --- JSON -----------------------------------------------------------------------------------------------------------
 
@@ -484,8 +487,23 @@ def _share(fact: TcpTest) -> None:
     fact.retransmit_share = round(fact.retransmits / (segments + 1), 6)
 
 
+def _from_options(fact: TcpTest, command: str | None) -> None:
+    """What a cut text does not say, from the options of the command above it."""
+    calls = _CALL.findall(command or "")
+    if len(calls) != 1:
+        return
+    options = calls[0]
+    client, streams = _CLIENT_OF.search(command or ""), _STREAMS.search(options)
+    if client and fact.role is None:
+        fact.role, fact.peer = "client", fact.peer or client[1]
+        fact.reverse = bool(_REVERSED.search(options)) if fact.reverse is None else fact.reverse
+    if fact.streams is None and streams:
+        fact.streams = int(streams[1])
+
+
 def _finish(segment: Segment, run: _Text) -> Iterator[Fact | Problem]:
     fact, rows = run.fact, run.rows
+    _from_options(fact, segment.command)
     end = segment.numbers[run.last]
     fact.origins = (replace(segment.origin(run.first), end=end),)
     streams = {row.stream for row in rows if row.stream != "SUM"}

@@ -235,6 +235,7 @@ class _Reader:
             group = self.groups[key] = _Group(fact, [], [])
         else:
             group.fact.pci = group.fact.pci or fact.pci
+            group.fact.detail = group.fact.detail or fact.detail
             group.fact.speed_gbit_s = fact.speed_gbit_s or group.fact.speed_gbit_s
         group.lines.append(index)
         group.stamps.append(stamp)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from advisor.facts import EnvVar, Fact, NetInterface, Origin, PingTest, RdmaPort
+from advisor.facts import Fact, NetInterface, Origin, PingTest, RdmaPort, fact_name
 from advisor.infer.engine import Proof, compile_rule
 from advisor.judge.confidence import judge
 
@@ -27,7 +27,7 @@ def proof(
     evidence: str, subject: Fact, effect: bool | None = True, *, name: str = "r", cause: str = "c",
     unverified: bool = False, needs_effect: bool = False,
 ) -> Proof:  # fmt: skip
-    kind = {RdmaPort: "rdma-port", PingTest: "ping-test", NetInterface: "net-interface", EnvVar: "env-var"}[type(subject)]
+    kind = fact_name(type(subject))
     known = [{"s.host": {"known": True}}]
     data = {
         "id": name, "cause": cause, "evidence": evidence, "unverified": unverified, "each": {"s": kind}, "when": known,

@@ -168,3 +168,10 @@ def test_governors_counted_by_uniq() -> None:
     command = "cat /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor | sort | uniq -c"
     (fact,) = facts("cpufreq", f"{command}\n     96 powersave\n     32 performance", command)
     assert (getattr(fact, "governors", None), getattr(fact, "cpus", None)) == (("performance", "powersave"), 128)
+
+
+def test_rows_alone_take_the_rest_from_the_command() -> None:
+    rows = "[SUM]   0.00-10.00  sec  50.0 GBytes  43.0 Gbits/sec    9             sender\n"
+    (fact,) = facts("iperf3", rows, "iperf3 -c node17 -P 16 -R -t 10")
+    assert isinstance(fact, TcpTest)
+    assert (fact.peer, fact.streams, fact.role, fact.reverse) == ("node17", 16, "client", True)
