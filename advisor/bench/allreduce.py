@@ -366,7 +366,7 @@ class Printer:
 
 def load_torch() -> Any:
     """The module torch. Raises UsageError if it is not there or cannot be loaded."""
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # its retries while ranks come in are not news
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # it logs, with a stack trace, what it then raises
     try:
         torch: Any = importlib.import_module("torch")
         torch.distributed = importlib.import_module("torch.distributed")
@@ -448,10 +448,12 @@ class Meeting:
         where = f"{self.place.address}:{self.place.port}"
         if self.place.rank == 0:
             return f"rank 0 cannot listen on {where}: {error}: set MASTER_ADDR to this host, MASTER_PORT to a free port"
-        return (
-            f"rank {self.place.rank} on {self.host} cannot reach rank 0 at {where} within {self.seconds:g} s: "
-            "does rank 0 run there, and is the port open?"
-        )
+        try:
+            socket.getaddrinfo(self.place.address, self.place.port)
+            remedy = "does rank 0 run there, and is the port open?"
+        except OSError:
+            remedy = "this host does not know that name"
+        return f"rank {self.place.rank} on {self.host} cannot reach rank 0 at {where} within {self.seconds:g} s: {remedy}"
 
     def number_on_host(self) -> int:
         """How many ranks of this host came before; to be called once a rank."""
@@ -548,10 +550,10 @@ class Bench:
         plan = sizes(self.args.begin, self.args.end, self.args.factor)
         fits = self.memory()
         largest = max((size for size in plan if size <= fits), default=0)
-        if largest < plan[-1]:
-            self.leave_out(min(size for size in plan if size > largest), f"free memory allows for {fits} bytes")
         if not largest:
             raise RuntimeError(f"no size fits: free memory allows for {fits} bytes on the fullest rank")
+        if largest < plan[-1]:
+            self.leave_out(min(size for size in plan if size > largest), f"free memory allows for {fits} bytes")
         dtype = self.torch.bfloat16 if self.args.dtype == "bf16" else self.torch.float32
         element = 2 if self.args.dtype == "bf16" else 4
         self.buffer = self.torch.zeros(largest // element, dtype=dtype, device=self.device)

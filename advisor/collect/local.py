@@ -13,6 +13,8 @@ import signal
 import socket
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
 
 from advisor.data import phrase
 from advisor.read.decode import decode
@@ -27,6 +29,21 @@ _MOST_BYTES = 16 * 1024 * 1024
 
 def _wanted(command: Command) -> bool:
     return not command.traffic and not command.disturbs and (not command.root or os.geteuid() == 0)
+
+
+def _interfaces() -> list[str]:
+    """Network interfaces with a device behind them, sorted."""
+    return sorted(path.parent.name for path in Path("/sys/class/net").glob("*/device"))
+
+
+def _bind(command: Command) -> list[Command]:
+    """The command for each interface of this host where it names `{interface}`; none where it needs a peer."""
+    if any("{peer}" in word for word in command.argv):
+        return []
+    if not any("{interface}" in word for word in command.argv):
+        return [command]
+    names = _interfaces()
+    return [replace(command, argv=tuple(w.replace("{interface}", name) for w in command.argv)) for name in names]
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -65,7 +82,7 @@ def collect() -> list[Document]:
     jobs = [
         (f"{host}/{source.id}{f'-{i}' if i else ''}.txt", command)
         for source in all_sources()
-        for i, command in enumerate(source.commands)
+        for i, command in enumerate(bound for declared in source.commands for bound in _bind(declared))
         if _wanted(command)
     ]
     with ThreadPoolExecutor(_AT_ONCE) as pool:

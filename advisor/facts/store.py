@@ -15,6 +15,8 @@ def _merge(old: Fact, new: Fact) -> bool:
     """Fill what `old` does not know from `new` if the two contradict nowhere; says whether they were one."""
     names = field_names(type(old))
     for name in names:
+        if name in old.VOLATILE:
+            continue
         known, other = getattr(old, name), getattr(new, name)
         if known is not None and other is not None and known != other:
             return False

@@ -61,6 +61,7 @@ class Filesystem(Fact):
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("mount",)
+    VOLATILE: ClassVar[tuple[str, ...]] = ("used_bytes", "free_bytes", "use_share")
 
     mount: str
     device: str | None = None
@@ -230,6 +231,7 @@ class NumaNode(Fact):
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("node",)
+    VOLATILE: ClassVar[tuple[str, ...]] = ("free_bytes",)
 
     node: int
     cpus: str | None = None

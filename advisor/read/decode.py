@@ -9,6 +9,8 @@ import re
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]")
 # What is left of colour codes when a terminal's text was pasted without its escape characters.
 _PASTED_COLOUR = re.compile(r"\[(?:0|1|4|7|22|24|3[0-7]|9[0-7]|0;3[0-7]|1;3[0-7])m")
+# /proc/PID/environ: NAME=value, each ended by a NUL; three of them are no accident.
+_ENVIRON = re.compile(rb"(?:[A-Za-z_]\w{0,200}=[^\0]{0,100000}\0){3}")
 _CONTROL = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127], None)
 _SPACES = str.maketrans({"\u00a0": " ", "\u2007": " ", "\u202f": " ", "\u200b": None, "\u200c": None, "\ufeff": None})
 _BOMS = (
@@ -21,8 +23,10 @@ _BOMS = (
 
 
 def is_binary(data: bytes) -> bool:
-    """Whether the bytes are no text: a NUL in the first 8 KiB that no UTF-16 or UTF-32 mark explains."""
-    return b"\0" in data[:8192] and not data.startswith(tuple(bom for bom, _ in _BOMS))
+    """Whether the bytes are no text: a NUL in the first 8 KiB that neither an encoding nor an environment explains."""
+    if b"\0" not in data[:8192] or data.startswith(tuple(bom for bom, _ in _BOMS)):
+        return False
+    return _ENVIRON.match(data) is None
 
 
 def decode(data: bytes) -> str:
@@ -31,6 +35,8 @@ def decode(data: bytes) -> str:
     A lone CR (a progress bar drawing over itself) starts a new line.
     """
     encoding = "utf-8"
+    if b"\0" in data[:8192] and _ENVIRON.match(data):
+        data = data.replace(b"\0", b"\n")
     for bom, name in _BOMS:
         if data.startswith(bom):
             data, encoding = data[len(bom) :], name

@@ -42,13 +42,17 @@ def short(host: str) -> str:
 
 @dataclass(slots=True)
 class _Piece:
-    """Lines from `first` to `last` that belong together; `opened_by` is the banner or prompt before them."""
+    """Lines from `first` to `last` that belong together.
+
+    opened_by: the banner or prompt before them; typed: the command stands on the first line, behind a prompt.
+    """
 
     first: int
     host: str | None = None
     command: str | None = None
     opened_by: int = 0
     last: int = 0
+    typed: bool = False
 
 
 def _prompt(line: str) -> re.Match[str] | None:
@@ -73,9 +77,9 @@ def _pieces(lines: Sequence[str]) -> list[_Piece]:
         elif prompt:
             named = prompt.groupdict().get("host")
             host = short(named) if named else pieces[-1].host
-            pieces.append(_Piece(i, host, prompt["command"] or None, opened_by=i))
-        elif _TAIL.match(line):
-            pieces.append(_Piece(i + 1, opened_by=i))
+            pieces.append(_Piece(i, host, prompt["command"] or None, opened_by=i, typed=bool(prompt["command"])))
+        elif line.startswith("==>") and (tail := _TAIL.match(line)):
+            pieces.append(_Piece(i + 1, pieces[-1].host, f"cat {tail['file']}", opened_by=i))
     for piece, following in zip(pieces, [*pieces[1:], None], strict=True):
         piece.last = (following.opened_by if following else len(lines)) - 1
     return pieces
@@ -83,7 +87,7 @@ def _pieces(lines: Sequence[str]) -> list[_Piece]:
 
 def _joined_command(piece: _Piece, lines: list[str]) -> None:
     """Put a command that runs over several lines on the first of them, without the prompt; blank the others."""
-    if piece.command is None:
+    if piece.command is None or not piece.typed:
         return
     command, i = piece.command, piece.first
     while command.endswith("\\") and i < piece.last:
@@ -128,4 +132,7 @@ def _segments(name: str, lines: list[str], numbers: Sequence[int], host: str | N
         part = lines[piece.first : piece.last + 1]
         if any(line.strip() for line in part):
             places = numbers[piece.first : piece.last + 1]
-            yield Segment(name, part, places, piece.host or host, piece.command)
+            segment = Segment(name, part, places, piece.host or host, piece.command)
+            if piece.typed:
+                segment.skip(0)
+            yield segment

@@ -20,6 +20,7 @@ from advisor.read.decode import decode, is_binary
         ("a\u00a0b\u200bc".encode(), "a bc"),
         (b"\t[4mGPU0\tGPU1[0m", "\tGPU0\tGPU1"),
         (b"node01:1:1 [0] NCCL INFO [1] x", "node01:1:1 [0] NCCL INFO [1] x"),
+        (b"A=1\0B=two words\0C=\0D=4\0", "A=1\nB=two words\nC=\nD=4\n"),
         (b"bell\x07 and \x00nul", "bell and nul"),
     ],
 )
@@ -30,6 +31,7 @@ def test_decode(data: bytes, text: str) -> None:
 def test_binary_is_told_by_a_nul_that_no_mark_explains() -> None:
     assert is_binary(b"\x7fELF\x02\x01\0")
     assert not is_binary("wide".encode("utf-16"))
+    assert not is_binary(b"A=1\0B=2\0C=3\0")
     assert not is_binary(b"text")
 
 
