@@ -384,7 +384,9 @@ def load_torch() -> Any:
 
 
 def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:500] or type(error).__name__
+    """Its text without what gloo puts around it: a path of the machine that built it, advice about other workers."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return re.sub(r"^\[\S+:\d+\] |\.? This is typically caused by .*", "", text)[:500]
 
 
 def folded(ranks: Sequence[int]) -> str:
@@ -453,7 +455,8 @@ class Meeting:
             remedy = "does rank 0 run there, and is the port open?"
         except OSError:
             remedy = "this host does not know that name"
-        return f"rank {self.place.rank} on {self.host} cannot reach rank 0 at {where} within {self.seconds:g} s: {remedy}"
+        own = f"rank {self.place.rank} on {self.host}"
+        return f"{own} cannot reach rank 0 at {where} within {self.seconds:g} s: {remedy}"
 
     def number_on_host(self) -> int:
         """How many ranks of this host came before; to be called once a rank."""
@@ -720,7 +723,8 @@ def _printer(torch: Any, args: argparse.Namespace, meeting: Meeting) -> Printer:
 
 def take_part(args: argparse.Namespace, place: Place) -> int:
     """Measure as one rank of the job; the exit code. Raises BenchError for all that goes wrong before the start."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's own handler would wait for the end of a hung collective
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's own would wait for the end of a hung collective
     torch = load_torch()
     meeting = Meeting(torch, place, args.timeout)
     came_as = meeting.number_on_host()

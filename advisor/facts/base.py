@@ -29,7 +29,8 @@ class Fact:
 
     Units stand in the field names (`_gbit_s` links, `_gbyte_s` NCCL, PCIe and NVLink, `_bytes`, `_us`). `None` is
     unknown, never zero and never false. Two facts with the same `identity` speak of the same thing. `origins` is where
-    the fact was read; `VOLATILE` fields change by the second, so two readings that differ there agree; `said_at` where single fields of an aggregate were, so that evidence shows the decisive line.
+    the fact was read; `said_at` where single fields of an aggregate were, so that evidence shows the decisive line.
+    `VOLATILE` fields change by the second: two readings that differ only there agree.
     """
 
     KEY: ClassVar[tuple[str, ...]] = ()

@@ -22,6 +22,8 @@ _COLOUR = {"fault": "bold red", "suspect": "bold magenta", "fine": "bold green",
 _READABLE = 110  # columns; longer lines of prose tire the eye
 _LABEL = 10  # cells of the column that labels stand in
 _BAR = 40  # cells of a bar at most
+_LOG_PREFIX = re.compile(r"^\S{1,250}:\d{1,10}:\d{1,10} \[-?\d{1,4}\] (?:\S{1,80} )?NCCL (?:INFO|WARN) ")
+_ROOMY = 80  # columns from which two commands fit into the first ten lines
 _HEAD_LINES = 4  # of the summary: thousands of hosts must not push the first command out of sight
 _FEW = 3  # items of a kind before the rest is folded
 _NARROW = 80  # below that many columns the head is kept short
@@ -118,6 +120,8 @@ class _Page:
         room = max(self.width - indent - column, 20)
         if cell_len(said) > room or one_line:
             said = _BLANKS.sub("  ", said)  # columns of a table stand closer before anything is lost
+        if cell_len(said) > room - (cell_len(at) + 2) * one_line:
+            said = _LOG_PREFIX.sub(self.dots, said)  # host, process and thread say less than what follows
         if one_line:
             at = cut(at, max(room // 2, room - 30), self.dots)
             said = cut(said, room - cell_len(at) - 2, self.dots)
@@ -209,12 +213,13 @@ def _first(page: _Page, diagnosis: Diagnosis, column: int) -> None:
     fix = shared.first_fix(diagnosis)
     check = shared.first_check(diagnosis)
     if fix:
-        key = "report-first-fix" if len(fix.commands) < 2 else "report-first-fix-of"
+        shown = 2 if len(fix.commands) == 2 and page.width >= _ROOMY else 1  # saving the old value, then the change
+        key = "report-first-fix" if len(fix.commands) <= shown else "report-first-fix-of"
         room = 2 * (page.prose - column) - len(_risk(fix)) - 10  # the title is cut, never the risk
         title = cut(shared.clean(fix.title), max(room, 20), page.dots)
         page.field("do-first", phrase(key, title=title, risk=_risk(fix), count=len(fix.commands)), column=column)
         page.field("danger", fix.danger, column=column, most=2)
-        for command in fix.commands[:1]:
+        for command in fix.commands[:shown]:
             page.command(command, column)
     elif check:
         said = phrase("report-first-check", why=check.why, cost=shared.cost(check))
