@@ -124,7 +124,7 @@ class _Page:
             said = _LOG_PREFIX.sub(self.dots, said)  # host, process and thread say less than what follows
         if one_line:
             at = cut(at, max(room // 2, room - 30), self.dots)
-            said = cut(said, room - cell_len(at) - 2, self.dots)
+            said = shared.head(said, room - cell_len(at) - 2, self.dots)
         if cell_len(at) + 2 + cell_len(said) <= room:
             self.line(before + Text(at, style="dim") + Text(f"  {said}"))
             return

@@ -54,9 +54,14 @@ def cut(text: str, width: int, dots: str = "…") -> str:
     if len(text) <= width and cell_len(text) <= width:
         return text
     room = max(width - cell_len(dots), 0)
-    head = _fitting(text, room * 3 // 5)
-    tail = _fitting(text[::-1], room - cell_len(head))[::-1]
-    return f"{head.rstrip()}{dots}{tail.lstrip()}"
+    start = _fitting(text, room * 3 // 5)
+    tail = _fitting(text[::-1], room - cell_len(start))[::-1]
+    return f"{start.rstrip()}{dots}{tail.lstrip()}"
+
+
+def head(text: str, width: int, dots: str = "…") -> str:
+    """The text in at most `width` cells; of a longer one the end goes."""
+    return text if cell_len(text) <= width else _fitting(text, max(width - cell_len(dots), 1)).rstrip() + dots
 
 
 def _fitting(text: str, width: int) -> str:

@@ -100,8 +100,8 @@ def _start(segment: Segment, index: int, m: re.Match[str]) -> _Run:
     name = m["name"] if m["name"] != address else None
     fact = PingTest(
         test=segment.at(index), peer=address, peer_name=name, payload_bytes=payload, packet_bytes=packet,
-        origins=(segment.origin(index),),
-    )
+        origins=(segment.origin(index),), said_at={"packet_bytes": segment.origin(index)},
+    )  # fmt: skip
     return _Run(index, index, fact, m["source"])
 
 
@@ -254,8 +254,10 @@ class _Reader:
             return
         if m := _ANSWER.match(line):
             _answer(run, m)
+            run.fact.said_at.setdefault("outcome", self.segment.origin(index))
         elif "%" in line and (m := _COUNTS.match(line)):
             _counts(run, m)
+            run.fact.said_at.setdefault("outcome", self.segment.origin(index))
             self.open, self.after = None, run
         elif not _WAITING.match(line) and not _PIPE.match(line):
             return
