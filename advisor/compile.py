@@ -169,13 +169,16 @@ def _pages(folder: Path, model: type[BaseModel]) -> dict[str, dict[str, Any]]:
     return pages
 
 
-def check_links(rules: Mapping[str, Any], causes: Mapping[str, Any], rules_folder: Path) -> None:
-    """Every cause a rule or page names has a page."""
+def check_links(rules: Mapping[str, Any], known: Mapping[str, Any], causes: Mapping[str, Any], folder: Path) -> None:
+    """Every cause that one of the rules names has a page, and every rule that one explains is known."""
     for rule in rules.values():
+        place = f"{folder.parent}/{rule['file']}"
         if rule["cause"] not in causes:
             hint = near(rule["cause"], causes)
-            place = f"{rules_folder.parent}/{rule['file']}"
             raise CatalogueError(f"no page for the cause {rule['cause']}{hint}", place=place)
+        for other in rule["explains"]:
+            if other not in known:
+                raise CatalogueError(f"explains the unknown rule {other}{near(other, known)}", place=place)
 
 
 def _check_patterns(pages: Mapping[str, Any], folder: Path) -> None:
@@ -218,7 +221,7 @@ def compile_catalogue(rules: Path, knowledge: Path) -> dict[str, Any]:
         "tables": {p.stem: _load(p.read_text(encoding="utf-8"), str(p))[0] for p in tables},
         "phrases": _load((knowledge / "phrases.yaml").read_text(encoding="utf-8"), "phrases.yaml")[0],
     }
-    check_links(catalogue["rules"], catalogue["causes"], rules)
+    check_links(catalogue["rules"], catalogue["rules"], catalogue["causes"], rules)
     _check_patterns(catalogue["messages"], knowledge / "messages")
     return catalogue
 
@@ -234,6 +237,6 @@ def with_packs(catalogue: Mapping[str, Any], folders: Sequence[Path]) -> dict[st
         if not folder.is_dir():
             raise UsageError("not a folder of rules", place=str(folder))
         added = compile_rules(folder, figures)
-        check_links(added, catalogue["causes"], folder)
         rules.update(added)
+        check_links(added, rules, catalogue["causes"], folder)
     return {**catalogue, "rules": rules}

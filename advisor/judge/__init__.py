@@ -61,6 +61,12 @@ def _finding(text: str, members: Sequence[Proof], explained: Mapping[str, str]) 
     )
 
 
+def _without_explained(proofs: Sequence[Proof]) -> list[Proof]:
+    """Without what another rule's finding on the same host already makes plain (`explains`)."""
+    plain = {(rule, host) for p in proofs if p.effect for rule in p.rule.data["explains"] for host in p.hosts or [""]}
+    return [p for p in proofs if not all((p.rule.id, host) in plain for host in p.hosts or [""])]
+
+
 def _also_present(cause: Judged, page: Mapping[str, Any], missing: float | None) -> bool:
     largest = page["largest_loss"]
     known = largest is not None and largest["tag"] in _COUNTED
@@ -128,8 +134,9 @@ def _summary(kind: str, reports: Sequence[CauseReport], assessment: Assessment |
 def diagnose(store: FactStore, inference: Inference, catalogue: Mapping[str, Any]) -> Diagnosis:
     """Everything but the inventory, which the reader knows."""
     pages = catalogue["causes"]
-    about_normal = [p for p in inference.proofs if p.rule.data["cause"] == NORMAL and p.effect is not False]
-    about_causes = [p for p in inference.proofs if p.rule.data["cause"] != NORMAL]
+    proofs = _without_explained(inference.proofs)
+    about_normal = [p for p in proofs if p.rule.data["cause"] == NORMAL and p.effect is not False]
+    about_causes = [p for p in proofs if p.rule.data["cause"] != NORMAL]
     causes, ruled_out = judge(about_causes, pages)
     fold_causes(causes, pages)
     assessments = store.of(Assessment)

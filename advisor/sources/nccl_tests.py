@@ -145,6 +145,7 @@ class _Run:
     width: int | None = None  # cells of the first row, where there is no header
     rows: list[_Row] = field(default_factory=list)
     averages: list[float] = field(default_factory=list)
+    average_line: int | None = None
     bounds: int | None = None
     finished: bool = False
     failures: list[tuple[int, str]] = field(default_factory=list)
@@ -431,6 +432,8 @@ def _said_at(run: _Run, segment: Segment) -> dict[str, Origin]:
         for name, at in deciding_rows([row.point for row in run.rows]).items()
         if (line := run.rows[at].line) is not None
     }
+    if run.average_line is not None:
+        said["average_busbw_gbyte_s"] = segment.origin(run.average_line)
     if run.failures:
         said |= dict.fromkeys(("failed", "error"), segment.origin(run.failures[0][0]))
     return said
@@ -627,6 +630,7 @@ class _Reader:
         value = _number(m[1])
         if value is not None:
             run.averages.append(value)
+            run.average_line = index
 
     def _failure(self, index: int, m: re.Match[str]) -> None:
         self._end_row(last=True)
