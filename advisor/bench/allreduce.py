@@ -42,7 +42,8 @@ VERSION = "1"  # of the layout of the table and the JSON
 _DEFAULT_PORT = 29500
 _GPU_SHARE = 0.8  # of the free GPU memory: NCCL adds buffers later
 _CPU_SHARE = 0.4  # of the free memory: gloo works on a copy, and so may the operating system
-_PATIENCE = 10.0  # a window may take so many times what the last warm-up call promises
+_PATIENCE = 5.0  # a window may take so many times what the last warm-up call promises
+_WAKE_S = 0.5  # idle clocks and first touches of memory made the first row up to twice too slow
 _FAREWELL_S = 5.0
 _CHECK_PART = 1 << 20  # elements that are filled or compared at once
 _LAUNCHERS = (  # rank, world size, local rank; mpirun before srun, since it runs inside Slurm's allocations
@@ -533,8 +534,7 @@ class Bench:
         self.world = meeting.place.world
         self.device = device
         self.printer = printer
-        self.size: int | None = None  # the size under way
-        self.buffer: Any = None
+        self.size: int | None = None  # under way, or done last
 
     def connect(self, backend: str) -> None:
         """Set up the process group and its connections."""
@@ -559,14 +559,15 @@ class Bench:
             self.leave_out(min(size for size in plan if size > largest), f"free memory allows for {fits} bytes")
         dtype = self.torch.bfloat16 if self.args.dtype == "bf16" else self.torch.float32
         element = 2 if self.args.dtype == "bf16" else 4
-        self.buffer = self.torch.zeros(largest // element, dtype=dtype, device=self.device)
+        buffer = self.torch.zeros(largest // element, dtype=dtype, device=self.device)
+        self.wake(buffer[: plan[0] // element])
         began, last, right = time.monotonic(), 0.0, True
         for size in (size for size in plan if size <= largest):
             started = time.monotonic()
             if self.args.seconds and self.anyone(started + last * self.args.factor > began + self.args.seconds):
                 self.leave_out(size, f"--seconds {self.args.seconds:g}")
                 break
-            row = self.measure(size)
+            row = self.measure(size, buffer[: size // element])
             last = time.monotonic() - started
             right = right and not row.wrong
             if self.printer:
@@ -574,10 +575,17 @@ class Bench:
         self.line_up()
         return right
 
-    def measure(self, size: int) -> Row:
+    def wake(self, data: Any) -> None:
+        """Reduce for a moment, so that processors run at full clock and all connections are there."""
+        began = time.monotonic()
+        while not self.anyone(time.monotonic() - began > _WAKE_S):
+            with self.limit(self.args.timeout, "all_reduce did not end"):
+                self.dist.all_reduce(data)
+                self.synchronise()
+
+    def measure(self, size: int, data: Any) -> Row:
         """One size, with its check if one is wanted."""
         self.size = size
-        data = self.buffer[: size // self.buffer.element_size()]
         took = 0.0
         for _ in range(self.args.warmup):
             with self.limit(self.args.timeout, "all_reduce did not end"):
@@ -681,7 +689,7 @@ class Bench:
     def limit(self, seconds: float, what: str) -> Iterator[None]:
         """End this process if the block takes longer: a hung collective cannot be left in any other way."""
         delay = 0.0 if self.rank == 0 else _FAREWELL_S  # rank 0, which holds the results, speaks first
-        timer = threading.Timer(seconds + delay, self.fail, (f"{what} within {seconds:g} s",))
+        timer = threading.Timer(seconds + delay, self.fail, (f"{what} within {seconds:.0f} s",))
         timer.daemon = True
         timer.start()
         try:

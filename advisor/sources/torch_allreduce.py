@@ -1,8 +1,9 @@
 """Micro-benchmarks of collectives that scripts print: tables with algbw or busbw, and single `busbw: 20.9 GBps` lines.
 
-Seen: this project's own benchmark with torch 2.11 (nccl and gloo, real runs), its JSON form, and public scripts. The
-unit is taken from the header, or from behind the number, and from nowhere else: `GBps` and `GB/s` are bytes, `Gbps`
-and `Gb/s` are bits. A header without rows is a fact too: the run hung or died in its first collective.
+Seen: this project's own benchmark (`advisor bench allreduce`, text and JSON, real runs of torch 2.11 and 2.13 with
+nccl and gloo), and public scripts. The unit is taken from the header, or from behind the number, and from nowhere else:
+`GBps` and `GB/s` are bytes, `Gbps` and `Gb/s` are bits. A header without rows is a fact too: the run hung or died in
+its first collective.
 
     >>> SAMPLE = '''# torch 2.11.0+cu130 backend nccl world 4
     ... #        bytes      time_us  algbw_GBps  busbw_GBps
@@ -35,6 +36,11 @@ _CONTEXT_LINES = 3  # lines before or between single figures that may belong to 
 _UNIT = r"(?:[KMGT]i?)?[Bb](?:its?|ytes?)?(?:/s(?:ec)?|ps)"
 _NAME = r"(?:alg|algo|bus)_?bw"
 _HEAD = re.compile(r"^# torch (\S{1,60}) backend (\S{1,40}) world (\d{1,9})\s*$")
+_HOST = re.compile(r"^# host (?P<name>\S{1,255}) ranks (?P<ranks>\d{1,7})(?: gpu (?P<gpu>.{1,200}))?$")
+_NCCL = re.compile(r"^# nccl (\d[\w.+-]{0,40})$")
+_FAILED = re.compile(r"^# failed (?:at (\d{1,18}) bytes|before the first size): (.{1,600})$")
+_ENDED = re.compile(r"^# done$")
+_REMARK = re.compile(r"^# (?:all_reduce dtype \S+ iterations \d|left out \d+ bytes and more: )")
 _COLUMN = re.compile(
     rf"(?P<name>[A-Za-z][A-Za-z_]{{0,30}}?)_?[(\[]?(?P<unit>{_UNIT}|[KMG]i?B|bytes|B|us|ms|s|µs|usec|msec|sec)?[)\]]?"
 )
@@ -52,11 +58,12 @@ _COLLECTIVE = re.compile(
     re.IGNORECASE,
 )
 _DIED = re.compile(r"(?:^|\]:\s?)Traceback \(most recent call last\)|Watchdog caught collective operation timeout")
-_JSON_ROWS = re.compile(rf'"{_NAME}_(?:{_UNIT})"\s*:', re.IGNORECASE)
+_JSON_ROWS = re.compile(rf'"{_NAME}_(?:{_UNIT})"\s*:|"tool"\s*:\s*"torch-allreduce"', re.IGNORECASE)
 
 _SIGNATURE = re.compile(
     rf"^# torch \S{{1,60}} backend |{_NAME}[ _]?[(\[]?{_UNIT}(?![)\]]?\s{{0,9}}:)"  # no colon: DeepSpeed's line
-    rf"|{_NAME}\b[^:=\n|]{{0,60}}[:=]\s{{0,9}}[\d.]{{1,20}}\s{{0,3}}{_UNIT}",
+    rf"|{_NAME}\b[^:=\n|]{{0,60}}[:=]\s{{0,9}}[\d.]{{1,20}}\s{{0,3}}{_UNIT}"
+    r'|"tool"\s{0,9}:\s{0,9}"torch-allreduce"',
     re.MULTILINE | re.IGNORECASE,
 )
 _SIZES = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
@@ -69,7 +76,7 @@ _SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,6})?)\s?(?:([KMGT])(i?)B?|B|bytes)?", re
 
 @dataclass(slots=True, frozen=True)
 class _Column:
-    """A column that is used: role `size`, `time`, `algbw`, `busbw`, `op`; factor to bytes, us or GB/s."""
+    """A column that is used: role `size`, `time`, `algbw`, `busbw`, `wrong`, `op`; factor to bytes, us or GB/s."""
 
     role: str
     factor: float = 1.0
@@ -92,7 +99,18 @@ class _Table:
     lines: list[int] = field(default_factory=list)  # of the points
     figures: dict[str, float] = field(default_factory=dict)
     size: int | None = None
-    failed: bool = False
+    hosts: dict[str, int] = field(default_factory=dict)  # ranks of each
+    gpus: set[str] = field(default_factory=set)
+    nccl: str | None = None
+    failed: bool | None = None
+    error: str | None = None
+    unfinished: int | None = None
+
+    def host(self, name: str, ranks: int, gpu: str | None) -> None:
+        """Add ranks on a host."""
+        self.hosts[name] = self.hosts.get(name, 0) + ranks
+        if gpu:
+            self.gpus.add(gpu)
 
 
 def _gbyte_s(unit: str) -> float:
@@ -119,6 +137,8 @@ def _known_column(cell: str) -> _Column | None:
         return _Column("size", 2.0 ** _SIZES[prefix], unit)
     if name in _TIME_NAMES:
         return _Column("time", _TIMES[unit], unit) if unit in _TIMES else None
+    if cell == "wrong":
+        return _Column("wrong")
     return _Column("op") if name in ("op", "collective", "coll", "operation") else None
 
 
@@ -164,7 +184,8 @@ def _row(values: Mapping[_Column, str]) -> Point | None:
     time, algbw = found.get("time"), found.get("algbw")
     if time and algbw and algbw > 0.01 and not 0.1 < size / time / 1e3 / algbw < 10:
         return None  # another tool's line with as many numbers
-    return Point(size, time, algbw, found.get("busbw"))
+    wrong = found.get("wrong")
+    return Point(size, time, algbw, found.get("busbw"), wrong=None if wrong is None else int(wrong))
 
 
 def _collective_in(text: str) -> str | None:
@@ -182,8 +203,10 @@ def _fact(table: _Table, segment: Segment) -> CollectiveTest:
     said = {name: segment.origin(table.lines[at]) for name, at in deciding_rows(table.points).items() if table.lines}
     return CollectiveTest(
         test=segment.at(table.first), tool=table.tool, tool_version=table.version, collective=table.collective,
-        nranks=table.nranks, backend=table.backend, failed=True if table.failed else None, origins=(origin,),
-        said_at=said, **fields,
+        nranks=table.nranks, backend=table.backend, failed=table.failed, error=table.error,
+        unfinished_size_bytes=table.unfinished, nccl_version=table.nccl, hosts=tuple(table.hosts),
+        nnodes=len(table.hosts) or None, gpus_per_host=max(table.hosts.values()) if table.gpus else None,
+        gpu=", ".join(sorted(table.gpus)) or None, origins=(origin,), said_at=said, **fields,
     )  # fmt: skip
 
 
@@ -201,6 +224,9 @@ class _Reader:
         table = self.tables[-1] if self.tables else None
         if self._head(index, line) or self._header(index, line) or self._single(index, line):
             return
+        if table is not None and table.version and line.startswith("# "):
+            self._remark(index, line, table)
+            return
         if table is not None and table.columns:
             if _DIED.search(line[:_LONGEST_LINE]):
                 table.failed = True
@@ -214,6 +240,21 @@ class _Reader:
         self.tables.append(_Table(index, index, m[1], m[2], int(m[3]), collective="all_reduce"))
         self.segment.skip(index)
         return True
+
+    def _remark(self, index: int, line: str, table: _Table) -> None:
+        """What this project's benchmark says around its table, of its hosts and of its end."""
+        if m := _HOST.match(line):
+            table.host(m["name"], int(m["ranks"]), m["gpu"])
+        elif m := _NCCL.match(line):
+            table.nccl = m[1]
+        elif m := _FAILED.match(line):
+            table.failed, table.unfinished, table.error = True, int(m[1]) if m[1] else None, m[2]
+        elif _ENDED.match(line):
+            table.failed = False
+        elif not _REMARK.match(line):
+            return
+        table.last = index
+        self.segment.skip(index)
 
     def _header(self, index: int, line: str) -> bool:
         columns = _columns(line)
@@ -281,27 +322,60 @@ class _Reader:
                 table.size = round(float(payload[1]) * (2.0**power if binary else 1000.0 ** (power // 10)))
 
 
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None
+
+
+def _word(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _objects(value: object) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _json_point(row: dict[str, Any]) -> Point | None:
+    """A row of JSON from keys that are named like the columns, or carry the unit as this project's facts do."""
+    named = {key.replace("_gbyte_s", "_GBps"): str(cell) for key, cell in row.items()}
+    known = {_known_column(key): cell for key, cell in named.items()}
+    return _row({column: cell for column, cell in known.items() if column})
+
+
+def _json_table(value: dict[str, Any], table: _Table) -> bool:
+    """Fill the table from an object with `results` (this project's benchmark) or `rows`; whether it is one of them."""
+    own = value.get("tool") == "torch-allreduce"
+    rows = value.get("results" if own else "rows")
+    if not isinstance(rows, list):
+        return False
+    points = map(_json_point, _objects(rows))
+    table.points = [point for point in points if point]
+    table.backend = _word(value.get("backend"))
+    table.nranks = _whole(value.get("world" if own else "ranks"))
+    if own:
+        table.version, table.nccl = _word(value.get("torch")), _word(value.get("nccl"))
+        for host in _objects(value.get("hosts")):
+            name, ranks = _word(host.get("name")), _whole(host.get("ranks"))
+            if name and ranks:
+                table.host(name, ranks, _word(host.get("gpu")))
+        failed = value.get("failed")
+        table.failed = failed is not None
+        if isinstance(failed, dict):
+            table.unfinished, table.error = _whole(failed.get("bytes")), _word(failed.get("text"))
+    return True
+
+
 def _json_tables(segment: Segment) -> Iterator[CollectiveTest]:
-    """The benchmark's JSON: `backend`, `ranks` and `rows` whose keys are the names of the columns."""
+    """The benchmark as a JSON object, the first of the text."""
     text = segment.text
     start = text.find("{")
     try:
         value, end = json.JSONDecoder().raw_decode(text, start)
     except (ValueError, RecursionError):
         return
-    rows = value.get("rows") if isinstance(value, dict) else None
-    if not isinstance(rows, list):
-        return
     first = text.count("\n", 0, start)
     table = _Table(first, first + text.count("\n", start, end - 1), collective="all_reduce")
-    table.backend = value["backend"] if isinstance(value.get("backend"), str) else None
-    table.nranks = value["ranks"] if isinstance(value.get("ranks"), int) else None
-    for row in rows:
-        cells: dict[str, Any] = row if isinstance(row, dict) else {}
-        known = {_known_column(key): str(cell) for key, cell in cells.items()}
-        point = _row({column: cell for column, cell in known.items() if column})
-        if point is not None:
-            table.points.append(point)
+    if not isinstance(value, dict) or not _json_table(value, table):
+        return
     segment.skip(table.first, table.last)
     yield _fact(table, segment)
 
@@ -324,8 +398,8 @@ SOURCE = Source(
     id="torch-allreduce",
     title="Collective micro-benchmark of a script",
     facts=(CollectiveTest,),
-    needles=("# torch ", "bw", "BW", "Bw"),
+    needles=("# torch ", "bw", "BW", "Bw", '"torch-allreduce"'),
     signature=_SIGNATURE,
     parse=parse,
-    versions="this project's benchmark with torch 2.11, public scripts",
+    versions="this project's benchmark with torch 2.11 and 2.13, public scripts",
 )
