@@ -62,9 +62,12 @@ def _finding(text: str, members: Sequence[Proof], explained: Mapping[str, str]) 
 
 
 def _without_explained(proofs: Sequence[Proof]) -> list[Proof]:
-    """Without what another rule's finding on the same host already makes plain (`explains`)."""
-    plain = {(rule, host) for p in proofs if p.effect for rule in p.rule.data["explains"] for host in p.hosts or [""]}
-    return [p for p in proofs if not all((p.rule.id, host) in plain for host in p.hosts or [""])]
+    """Without what another rule's finding on the same host, or on hosts not known, already makes plain (`explains`)."""
+    plain: dict[str, set[str]] = defaultdict(set)
+    for proof in proofs:
+        for rule in proof.rule.data["explains"] if proof.effect else ():
+            plain[rule] |= set(proof.hosts)
+    return [p for p in proofs if p.rule.id not in plain or not set(p.hosts) <= plain[p.rule.id]]
 
 
 def _also_present(cause: Judged, page: Mapping[str, Any], missing: float | None) -> bool:

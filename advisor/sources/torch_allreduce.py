@@ -40,7 +40,7 @@ _HOST = re.compile(r"^# host (?P<name>\S{1,255}) ranks (?P<ranks>\d{1,7})(?: gpu
 _NCCL = re.compile(r"^# nccl (\d[\w.+-]{0,40})$")
 _FAILED = re.compile(r"^# failed (?:at (\d{1,18}) bytes|before the first size): (.{1,600})$")
 _ENDED = re.compile(r"^# done$")
-_REMARK = re.compile(r"^# (?:all_reduce dtype \S+ iterations \d|left out \d+ bytes and more: )")
+_REMARK = re.compile(r"^# (?:all_reduce dtype \S+ iterations \d|left out \d+ bytes and more: )|^allreduce: ")
 _COLUMN = re.compile(
     rf"(?P<name>[A-Za-z][A-Za-z_]{{0,30}}?)_?[(\[]?(?P<unit>{_UNIT}|[KMG]i?B|bytes|B|us|ms|s|µs|usec|msec|sec)?[)\]]?"
 )
@@ -224,7 +224,7 @@ class _Reader:
         table = self.tables[-1] if self.tables else None
         if self._head(index, line) or self._header(index, line) or self._single(index, line):
             return
-        if table is not None and table.version and line.startswith("# "):
+        if table is not None and table.version and line.startswith(("# ", "allreduce: ")):
             self._remark(index, line, table)
             return
         if table is not None and table.columns:
