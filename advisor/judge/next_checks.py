@@ -57,7 +57,7 @@ def next_checks(
         scored[command] = (
             score,
             NextCheck(
-                command=command, why=check["why"], separates=sorted(separates), seconds=check["seconds"],
+                command=command, why=fill(check["why"], values), separates=sorted(separates), seconds=check["seconds"],
                 root=check["root"], traffic=check["traffic"],
             ),
         )  # fmt: skip
