@@ -43,8 +43,8 @@ def no_torch_and_no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
 def arguments(*words: str) -> argparse.Namespace:
     """As `advisor bench allreduce WORDS` gives them."""
     top = argparse.ArgumentParser()
-    bench.register(top.add_subparsers())
-    return top.parse_args(["bench", "allreduce", *words])
+    bench.register(top)
+    return top.parse_args(["allreduce", *words])
 
 
 def report(checked: bool = False) -> Report:

@@ -22,7 +22,6 @@ PAGE_KINDS = ("variable", "tool", "concept", "guide")
 ALL = list(all_topics())
 PAGES = list(all_topics(PAGE_KINDS))
 Run = Callable[..., tuple[int, str, str]]
-)
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """The command line. Only this package prints and decides exit codes.
 
-Each command is one module with `register(subparsers)`, which declares it, and `run(args)`, which imports what it
-needs: most commands take less time than the imports of the others would.
+Each command is one module with `register(command)`, which declares its arguments, and `run(args)`. Only the module of
+the command that was asked for is imported, and it imports what it needs when it runs: most commands take less time
+than the imports of the others would.
 """
 
 from __future__ import annotations
@@ -10,18 +11,24 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from advisor import __version__
-from advisor.cli import diagnose, explain, facts, rules
 from advisor.errors import AdvisorError
 
-COMMANDS = (diagnose, explain, facts, rules)
+COMMANDS = {
+    "diagnose": "find the cause in logs, tool output or on this machine",
+    "explain": "explain a cause, a message, a variable, a tool or a concept",
+    "facts": "show what was understood of some inputs",
+    "bench": "measure all_reduce with PyTorch alone",
+    "rules": "check, test, list and show rules",
+}
 EXIT_CODES = """exit codes: 0 nothing at or above --fail-on, 1 found, 2 wrong use or a catalogue that cannot be loaded,
 3 no usable input, 130 interrupted"""
 
 
-def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+def parser(wanted: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
+    """The command line, with the arguments of the wanted commands."""
     top = argparse.ArgumentParser(
         prog="advisor",
         description="Says why multi-node GPU training is slow, how sure that is, what it costs, and what to do.",
@@ -29,14 +36,17 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"advisor {__version__}")
     subparsers = top.add_subparsers(metavar="COMMAND", required=True)
-    for command in COMMANDS:
-        command.register(subparsers)
+    for name, text in COMMANDS.items():
+        command = subparsers.add_parser(name, help=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+        if name in wanted:
+            import_module(f"{__name__}.{name}").register(command)
     return top
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code. Errors a user can cause end as one message on stderr."""
-    args = parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
+    args = parser(words[:1]).parse_args(words)
     try:
         code: int = args.run(args)
         sys.stdout.flush()

@@ -14,15 +14,10 @@ EXAMPLES = """examples:
 """
 
 
-def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def register(command: argparse.ArgumentParser) -> None:
     """Declare the command and its benchmarks."""
-    command = subparsers.add_parser(
-        "bench",
-        help="measure all_reduce with PyTorch alone",
-        description="Measures what a cluster reaches where nccl-tests is not at hand. Loads the network and the GPUs.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    command.description = "Measures what a cluster reaches where nccl-tests is not at hand. Loads the network and the GPUs."
+    command.epilog = EXAMPLES
     benchmarks = command.add_subparsers(metavar="BENCHMARK", required=True)
     part = benchmarks.add_parser(
         "allreduce",

@@ -21,15 +21,10 @@ EXAMPLES = """examples:
 """
 
 
-def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def register(command: argparse.ArgumentParser) -> None:
     """Declare the command."""
-    command = subparsers.add_parser(
-        "diagnose",
-        help="find the cause in logs, tool output or on this machine",
-        description="Reads whatever you have and names the cause, how sure it is and why, and what to do or run next.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    command.description = "Reads whatever you have and names the cause, how sure it is and why, and what to do or run next."
+    command.epilog = EXAMPLES
     command.add_argument("paths", nargs="*", metavar="PATH", help="files or folders; - for standard input")
     command.add_argument("--collect", action="store_true", help="add what this machine says; reads only, no traffic")
     command.add_argument("--given", action="append", default=[], metavar="KEY=VALUE,...",

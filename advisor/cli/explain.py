@@ -21,15 +21,10 @@ _LIST_ALL = "all"
 _LONGEST_TOPIC = 100_000  # characters read from standard input: some lines, not a whole log
 
 
-def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def register(command: argparse.ArgumentParser) -> None:
     """Declare the command."""
-    command = subparsers.add_parser(
-        "explain",
-        help="explain a cause, a message, a variable, a tool or a concept",
-        description="Explains one topic, named by its id, its title, some words, or a line pasted from a log.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    command.description = "Explains one topic, named by its id, its title, some words, or a line pasted from a log."
+    command.epilog = EXAMPLES
     command.add_argument("topic", nargs="*", metavar="TOPIC", help="what to explain; - reads it from standard input")
     command.add_argument("--list", nargs="?", const=_LIST_ALL, metavar="KIND", help="list all topics, or one kind")
     command.add_argument("--search", nargs="+", metavar="WORD", help="list the topics whose text holds these words")

@@ -11,15 +11,10 @@ EXAMPLES = """examples:
 """
 
 
-def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def register(command: argparse.ArgumentParser) -> None:
     """Declare the command."""
-    command = subparsers.add_parser(
-        "facts",
-        help="show what was understood of some inputs",
-        description="Shows the facts that were read from the inputs and derived from them, with file and line.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    command.description = "Shows the facts that were read from the inputs and derived from them, with file and line."
+    command.epilog = EXAMPLES
     command.add_argument("paths", nargs="+", metavar="PATH", help="files or folders; - for standard input")
     command.add_argument("--type", metavar="FACT", help="only facts of this type")
     command.add_argument("--json", action="store_true", help="one JSON object a line")

@@ -19,15 +19,10 @@ EXAMPLES = """examples:
 """
 
 
-def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def register(command: argparse.ArgumentParser) -> None:
     """Declare the command and its four parts."""
-    command = subparsers.add_parser(
-        "rules",
-        help="check, test, list and show rules",
-        description="For authors of rules: check that they can be loaded, run their tests, list and show them.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    command.description = "For authors of rules: check that they can be loaded, run their tests, list and show them."
+    command.epilog = EXAMPLES
     parts = command.add_subparsers(metavar="ACTION", required=True)
     check = parts.add_parser("check", help="load every rule and page and say where a mistake stands")
     check.add_argument("folders", nargs="*", metavar="DIR", help="packs of your own; the advisor's rules if none")
