@@ -40,7 +40,7 @@ def _stamp(root: Path) -> str:
     """Changes whenever a file that the catalogue is made from changes, comes or goes."""
     here = Path(__file__).parent
     sources = [here / "compile.py"]
-    for part in ("facts", "infer", "sources"):
+    for part in ("facts", "grammar", "infer", "sources"):
         sources += here.glob(f"{part}/*.py")
     for folder in ("rules", "knowledge"):
         sources += [Path(at, name) for at, _, names in os.walk(root / folder) for name in names]

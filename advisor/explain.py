@@ -14,7 +14,7 @@ from math import log
 from typing import Any
 
 from advisor import data
-from advisor.known_messages import find
+from advisor.grammar.known_messages import find
 
 # The order in which kinds answer where several know a name.
 KINDS = ("cause", "message", "variable", "tool", "concept", "guide", "rule", "fact")

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from advisor.data import catalogue, messages
-from advisor.known_messages import find, literal
+from advisor.grammar.known_messages import find, literal
 
 PAGES = catalogue()["messages"]
 

@@ -17,8 +17,7 @@ LAYERS = (
     {"read"},
     {"compile"},
     {"infer", "expect", "sources"},
-    {"nccl"},
-    {"known_messages"},
+    {"grammar"},
     {"findings", "data"},
     {"facts", "errors"},
 )

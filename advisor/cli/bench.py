@@ -16,7 +16,7 @@ EXAMPLES = """examples:
 
 def register(command: argparse.ArgumentParser) -> None:
     """Declare the command and its benchmarks."""
-    command.description = "Measures what a cluster reaches where nccl-tests is not at hand. Loads the network and the GPUs."
+    command.description = "Measures all_reduce where nccl-tests is not at hand. Loads the network and the GPUs."
     command.epilog = EXAMPLES
     benchmarks = command.add_subparsers(metavar="BENCHMARK", required=True)
     part = benchmarks.add_parser(

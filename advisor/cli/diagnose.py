@@ -23,7 +23,7 @@ EXAMPLES = """examples:
 
 def register(command: argparse.ArgumentParser) -> None:
     """Declare the command."""
-    command.description = "Reads whatever you have and names the cause, how sure it is and why, and what to do or run next."
+    command.description = "Reads whatever you have; names the cause, how sure and why, and what to do or run next."
     command.epilog = EXAMPLES
     command.add_argument("paths", nargs="*", metavar="PATH", help="files or folders; - for standard input")
     command.add_argument("--collect", action="store_true", help="add what this machine says; reads only, no traffic")

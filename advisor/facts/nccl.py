@@ -144,15 +144,15 @@ class NcclMessage(Fact):
 class NcclGraph(Fact):
     """The topology NCCL saw and the rings it planned, of one process (subsystem GRAPH); a model, not a measurement.
 
-    gpus, cpus: nodes of the tree, None where its head was cut off; nics: NET nodes (`0`, `0-c`), nic_gbyte_s: their distinct bandwidths (12.5 is
-    100 Gb/s; 1.2 is also what NCCL assumes where it cannot read a speed), nic_chips: distinct network chips, less
-    than NICs where two are ports of one card; pci_gbyte_s: distinct bandwidths of PCIe links, the placeholder of
-    virtual devices left out; bridges: distinct PCIe switches (16 hex digits: vendor, device, their subsystem);
-    nvlink_gbyte_s: distinct bandwidths of a GPU's NVLinks; nvswitch: a NVS node stands in it; no_numa: the CPU has
-    no NUMA number (virtual machine); max_gbyte_s, total_gbyte_s: of the `=== System` line;
+    gpus, cpus: nodes of the tree, None where its head was cut off; nics: NET nodes (`0`, `0-c`); nic_gbyte_s: their
+    distinct bandwidths (12.5 is 100 Gb/s; 1.2 is also what NCCL assumes where it cannot read a speed), nic_chips:
+    distinct network chips, less than NICs where two are ports of one card; pci_gbyte_s: distinct bandwidths of PCIe
+    links, the placeholder of virtual devices left out; bridges: distinct PCIe switches (16 hex digits: vendor,
+    device, their subsystem); nvlink_gbyte_s: distinct bandwidths of a GPU's NVLinks; nvswitch: a NVS node stands in
+    it; no_numa: the CPU has no NUMA number (virtual machine); max_gbyte_s, total_gbyte_s: of the `=== System` line;
     gpu_nic_paths: the distinct best paths of the GPUs to any NIC, near to far (`PIX`, `PXB`, `PHB`, `SYS`);
-    pattern: 4 is a ring, taken where there is one; channels, intra_gbyte_s, inter_gbyte_s: of that pattern, GB/s for
-    each channel; intra_path, nic_path: its worst path between GPUs and to a NIC (None where no NIC takes part);
+    pattern: 4 is a ring, taken where there is one; channels, intra_gbyte_s, inter_gbyte_s: of that pattern, GB/s
+    for each channel; intra_path, nic_path: its worst path between GPUs and to a NIC (None where no NIC takes part);
     nics_planned: NICs that stand in the rows of channels.
     """
 

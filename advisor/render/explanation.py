@@ -166,7 +166,8 @@ def _field(name: str, kind: str) -> str:
 def _fact(topic: Topic, record: Mapping[str, Any]) -> Iterator[str]:
     yield from _head(topic)
     yield record["text"].partition("\n")[2].strip()
-    yield from _section("explain-fact-fields", [_bullets(_field(name, kind) for name, kind in record["fields"].items())])
+    fields = record["fields"].items()
+    yield from _section("explain-fact-fields", [_bullets(_field(name, kind) for name, kind in fields)])
     sources = record["sources"]
     yield from _sentence("explain-fact-sources", sources) if sources else (phrase("explain-fact-derived"),)
     check = catalogue()["tables"].get("checks", {}).get(topic.id)

@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from advisor.facts import Fact, RdmaPort
-from advisor.hardware import guid, integer, link_layer, phys_state, port_state, value
+from advisor.grammar.hardware import guid, integer, link_layer, phys_state, port_state, value
 from advisor.sources.base import Command, Problem, Segment, Source
 
 _CA = re.compile(r"\s*CA:? '([^'\s]{1,64})'\s*")

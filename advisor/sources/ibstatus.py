@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from advisor.facts import Fact, RdmaAbsent, RdmaPort
-from advisor.hardware import ib_rate, integer, link_layer, phys_state, port_state
+from advisor.grammar.hardware import ib_rate, integer, link_layer, phys_state, port_state
 from advisor.sources.base import Command, Problem, Segment, Source
 
 _HEADER = re.compile(r"\s*Infiniband device '([^'\s]{1,64})' port (\d{1,3}) status:\s*")

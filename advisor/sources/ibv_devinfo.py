@@ -36,7 +36,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from advisor.facts import Fact, RdmaAbsent, RdmaPort, RoceGid
-from advisor.hardware import gid, gid_address, guid, integer, link_layer, phys_state, port_state, roce_type, value
+from advisor.grammar.hardware import (
+    gid,
+    gid_address,
+    guid,
+    integer,
+    link_layer,
+    phys_state,
+    port_state,
+    roce_type,
+    value,
+)
 from advisor.sources.base import Command, Problem, Segment, Source
 
 _DEVICE = re.compile(r"\s*hca_id:\s+(\S{1,64})\s*")

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from advisor.facts import Fact, NetInterface
-from advisor.hardware import pci_address
+from advisor.grammar.hardware import pci_address
 from advisor.sources.base import Command, Problem, Segment, Source
 
 _NAME = r"[^\s:@<>\\]{1,64}"

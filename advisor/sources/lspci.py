@@ -29,14 +29,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from advisor.facts import Fact, PciLink
-from advisor.hardware import pci_address, pci_kind
+from advisor.grammar.hardware import pci_address, pci_kind
 from advisor.sources.base import Command, Problem, Segment, Source
 
 _DEVICE = re.compile(
-    r"((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (?:([A-Z][\w /.,&-]{2,60}?)(?: \[([0-9a-f]{4})\])?"
+    r"((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (?:([A-Z3][\w /.,&-]{2,60}?)(?: \[([0-9a-f]{4})\])?"
     r"|([0-9a-f]{4})): (\S.*)"
 )
 _REVISION = re.compile(r"(?: \(rev [0-9a-f]{2}\))?(?: \(prog-if [^)]{1,40}\))?\s*$")
+_IDS = re.compile(r"(?<=\S) \[[0-9a-f]{4}:[0-9a-f]{4}\]$")  # printed with -nn only
 _BUSES = re.compile(r"\s+Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2}), .*")
 _LINK = re.compile(
     r"\s*Lnk(Cap|Sta):\s+(?:Port #\d{1,3}, )?Speed (\S{1,12})(?: \([a-z]{2,12}\))?, Width x(\d{1,2})\b.*"
@@ -99,19 +100,22 @@ def _devices(segment: Segment) -> list[_Device]:
     devices: list[_Device] = []
     asked = _ASKED.search((segment.command or "")[:1000])
     if asked and (address := pci_address(asked[1])) and not any(map(_DEVICE.match, segment.lines[:50])):
-        devices.append(_Device(PciLink(bdf=address), 0, 0))  # `lspci -s 1b:00.0 -vv | grep LnkSta`
+        devices.append(_Device(PciLink(bdf=address), 0, -1))  # `lspci -s 1b:00.0 -vv | grep LnkSta`
     for i, line in enumerate(segment.lines):
         if len(line) > _WIDEST:
             continue
         if match := _DEVICE.fullmatch(line):
             address, name, code_of_name, code, text = match.groups()
             text = _REVISION.sub("", text)
-            fact = PciLink(bdf=pci_address(address), device_text=text, kind=pci_kind(name, code or code_of_name, text))
+            kind = pci_kind(name, code or code_of_name, text)
+            fact = PciLink(bdf=pci_address(address), device_text=_IDS.sub("", text), kind=kind)
             devices.append(_Device(fact, i, i))
         elif devices and devices[-1].last == i - 1 and (_DETAIL.fullmatch(line) or _NOISE.fullmatch(line)):
             _detail(devices[-1], line)
             segment.skip(i)
             devices[-1].last = i
+        elif _NOISE.fullmatch(line):
+            segment.skip(i)
     return devices
 
 
@@ -121,7 +125,7 @@ def parse(segment: Segment) -> Iterator[Fact | Problem]:
     above = {device.secondary: device.fact.bdf for device in devices if device.secondary}
     for device in devices:
         fact = device.fact
-        origin = replace(segment.origin(device.first), end=segment.numbers[device.last])
+        origin = replace(segment.origin(device.first), end=segment.numbers[max(device.first, device.last)])
         fact.parent = above.get((fact.bdf or "")[:7])
         if fact.kind != "other" or fact.width is not None or fact.max_width is not None:
             fact.origins = (origin,)

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 
 from advisor.facts import EnvVar, Fact, NcclChoice, NcclGraph, NcclMessage, NcclProcess, NcclRank, RdmaPort
-from advisor.nccl.grammar import (
+from advisor.grammar.nccl.grammar import (
     COLLECTIVES,
     NOISE,
     PLAIN_NOISE,
@@ -46,9 +46,9 @@ from advisor.nccl.grammar import (
     parse_version,
     split_line,
 )
-from advisor.nccl.messages import MessageLog
-from advisor.nccl.network import read_network
-from advisor.nccl.state import ProcessState
+from advisor.grammar.nccl.messages import MessageLog
+from advisor.grammar.nccl.network import read_network
+from advisor.grammar.nccl.state import ProcessState
 from advisor.sources.base import Problem, Segment, Source
 
 # What a handler says of a line: nobody's, understood, understood and perhaps a known message too.

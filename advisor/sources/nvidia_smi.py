@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from advisor.facts import Fact, Gpu, GpuFailure, GpuState
-from advisor.hardware import mebibytes, number, pci_address, product_name, switch, value, whole
+from advisor.grammar.hardware import mebibytes, number, pci_address, product_name, switch, value, whole
 from advisor.sources.base import Command, Problem, Segment, Source
 
 _VERSIONS = re.compile(r"\| +NVIDIA-SMI +\S+ +Driver Version: +(\S+)(?: +CUDA Version: +(\S+))? *\|")

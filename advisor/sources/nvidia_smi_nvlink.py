@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from advisor.facts import Fact, Gpu, GpuNvlinks
-from advisor.hardware import product_name
+from advisor.grammar.hardware import product_name
 from advisor.sources.base import Command, Problem, Segment, Source
 
 _GPU = re.compile(r"\s{0,8}GPU (\d{1,3}): (\S.{0,80}?) \(UUID: \S{1,60}\)\s*")

@@ -39,7 +39,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from advisor.facts import Fact, Gpu, GpuState
-from advisor.hardware import is_slowed, mebibytes, number, pci_address, product_name, switch, value, whole
+from advisor.grammar.hardware import is_slowed, mebibytes, number, pci_address, product_name, switch, value, whole
 from advisor.sources.base import Command, Problem, Segment, Source
 
 _GPU = re.compile(r"GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*")

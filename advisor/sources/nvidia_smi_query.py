@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from advisor.facts import Fact, Gpu, GpuState
-from advisor.hardware import (
+from advisor.grammar.hardware import (
     THROTTLE_BITS,
     is_slowed,
     mebibytes,

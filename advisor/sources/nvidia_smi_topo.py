@@ -289,8 +289,8 @@ def parse(segment: Segment) -> Iterator[Fact | Problem]:
         table = _header(segment.lines, i)
         if table:
             tables.append(table)
-    ends = [table.first for table in tables[1:]] + [len(segment.lines)]
-    for table, end in zip(tables, ends, strict=True):
+    ends = [*(table.first for table in tables), len(segment.lines)]
+    for table, end in zip(tables, ends[1:], strict=True):
         understood = set(segment.understood)
         _read_rows(segment, table, end)
         cells = [cell for row in table.rows.values() for cell in row.cells]

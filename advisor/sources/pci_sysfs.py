@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from advisor.facts import Fact, PciLink
-from advisor.hardware import pci_address, pci_kind, whole
+from advisor.grammar.hardware import pci_address, pci_kind, whole
 from advisor.sources.base import Command, Problem, Segment, Source
 
 _ADDRESS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
@@ -33,8 +33,10 @@ _LINE = re.compile(
 _PARENT = re.compile(rf"({_ADDRESS})/{_ADDRESS}/[a-z_]{{3,30}}[:=]")
 _SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s(?: PCIe)?\s*")
 _SLOT = re.compile(r"PCI_SLOT_NAME=(\S{7,20})")
-_FILES = {"current_link_speed", "current_link_width", "max_link_speed", "max_link_width", "numa_node", "class", "vendor",
-          "uevent"}
+_FILES = {
+    "current_link_speed", "current_link_width", "max_link_speed", "max_link_width", "numa_node", "class", "vendor",
+    "uevent",
+}
 _WIDEST = 1000
 
 
@@ -105,10 +107,11 @@ def parse(segment: Segment) -> Iterator[Fact | Problem]:
             max_speed_gt_s=_speed(get("max_link_speed")), max_width=_width(get("max_link_width")),
             numa_node=node if node is not None and node >= 0 else None,
         )
-        if fact.width is None:
+        if "current_link_width" in device.files and fact.width is None:
             fact.speed_gt_s = None  # no link: the speed of an empty slot says nothing
         fact.origins = (replace(segment.origin(device.first), end=segment.numbers[device.last]),)
-        if any(v is not None for v in (fact.speed_gt_s, fact.width, fact.max_speed_gt_s, fact.max_width, fact.numa_node)):
+        told = (fact.speed_gt_s, fact.width, fact.max_speed_gt_s, fact.max_width, fact.numa_node)
+        if any(item is not None for item in told):
             yield fact
 
 
@@ -118,7 +121,7 @@ SOURCE = Source(
     facts=(PciLink,),
     needles=("_link_speed", "_link_width", "/numa_node"),
     signature=re.compile(
-        r"^/sys/(?:bus/pci/devices|devices/pci|class/(?:infiniband|net|drm)/)[^\s:=]{0,20}\S{0,400}?"
+        r"^/sys/(?:bus/pci/devices|devices/pci|class/(?:infiniband|net|drm)/)\S{0,400}?"
         r"/(?:(?:current|max)_link_(?:speed|width)|numa_node)[:=]",
         re.M,
     ),

@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterator
 
 from advisor.facts import Fact, RoceGid
-from advisor.hardware import gid, gid_address, roce_type
+from advisor.grammar.hardware import gid, gid_address, roce_type
 from advisor.sources.base import Command, Problem, Segment, Source
 
 _HEADING = re.compile(r"\s*(?:DEV\s+PORT\s+INDEX\s+GID\b.*|---\s+----\s+-----\s+---.*|n_gids_found=\d+)\s*")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from advisor.facts import RdmaPort
-from advisor.nccl.grammar import parse_ib_devices, parse_interfaces
-from advisor.nccl.state import ProcessState
+from advisor.grammar.nccl.grammar import parse_ib_devices, parse_interfaces
+from advisor.grammar.nccl.state import ProcessState
 
 _THREADS = re.compile(r"Using (\d{1,4}) threads and (\d{1,4}) sockets per thread")
 _HCA = re.compile(r"GPU Direct RDMA (Enabled|Disabled) for HCA \w{1,8} '([^']{1,80})'")

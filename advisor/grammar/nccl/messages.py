@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from advisor.facts import NcclMessage, Origin
-from advisor.known_messages import Found, find
+from advisor.grammar.known_messages import Found, find
 
 UNKNOWN = "unknown-warning"
 _KINDS_KEPT = 64  # distinct messages of one kind and process; the rest is counted together

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from advisor.facts import Edge, NcclChoice, NcclProcess, NcclRank, Origin
-from advisor.nccl.grammar import Channel, Comm, version_key
-from advisor.nccl.graph import GraphReader
+from advisor.grammar.nccl.grammar import Channel, Comm, version_key
+from advisor.grammar.nccl.graph import GraphReader
 
 _ORIGINS = 24  # lines kept as the origin of one fact
 _ERRORS = 4  # lines kept of the errors of a process

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from advisor.facts import NcclGraph
-from advisor.nccl.grammar import PATHS, RING_PATTERN
+from advisor.grammar.nccl.grammar import PATHS, RING_PATTERN
 
 _SYSTEM = re.compile(r"=== System : max(?:Bw|Width) ([\d.]{1,15})(?: total(?:Bw|Width) ([\d.]{1,15}))?")
 _NODE = re.compile(r"(?:([A-Z0-9]{2,4})\[([\d.]{1,12})\] - )?([A-Z]{3})/(\S{1,24})(?: \(([^)]{0,120})\))?")
