@@ -12,6 +12,7 @@ from advisor.expect.cluster import Setting, node_count, setting
 from advisor.expect.placement import place
 from advisor.expect.shape import Band, ClusterShape, Range
 from advisor.expect.soundness import true_busbw, void
+from advisor.expect.training import derive_training
 from advisor.facts import CollectiveTest, Fact, NcclRank
 from advisor.facts.store import FactStore
 
@@ -19,7 +20,9 @@ __all__ = ["Band", "ClusterShape", "Range", "derive", "expected_busbw"]
 
 
 def derive(store: FactStore) -> list[Fact]:
-    """Facts that follow from those of the store: placed NcclRanks, an Assessment of every CollectiveTest, its Stages.
+    """Facts that follow from those of the store.
+
+    Placed NcclRanks, an Assessment of every CollectiveTest with its Stages, summaries of traces and of the GPUs' load.
 
     The placed ranks have the identity of the ranks they complete: adding them to the store merges them.
     """
@@ -31,7 +34,7 @@ def derive(store: FactStore) -> list[Fact]:
     facts: list[Fact] = list(ranks)
     for known in settings:
         facts += assess(known, _alone(known, settings))
-    return facts
+    return facts + derive_training(store)
 
 
 def _alone(of: Setting, settings: list[Setting]) -> float | None:

@@ -4,6 +4,15 @@ from advisor.facts.base import Conflict, Fact, Origin, fact_name, field_names
 from advisor.facts.devices import GpuFailure, GpuNvlinks, GpuState, PciLink
 from advisor.facts.expectation import Assessment, Given, Stage
 from advisor.facts.fabric import RdmaAbsent, RdmaCounters, RdmaPort, RoceGid
+from advisor.facts.hang import (
+    CollectiveTimeout,
+    FlightEntry,
+    FlightRecord,
+    HangSummary,
+    RankFailure,
+    RasProblem,
+    RasReport,
+)
 from advisor.facts.host import EnvVar, Gpu, GpuTopology, NetInterface, TopoPath
 from advisor.facts.measurement import CollectiveTest, PingTest, Point, RdmaPoint, RdmaTest, TcpTest
 from advisor.facts.nccl import Edge, NcclChoice, NcclGraph, NcclMessage, NcclProcess, NcclRank
@@ -24,14 +33,26 @@ from advisor.facts.system import (
     TcpCounters,
     TcpSocket,
 )
+from advisor.facts.training import (
+    Collective,
+    InspectorCollective,
+    LoadSummary,
+    ScalingPair,
+    StepTimes,
+    Throughput,
+    TrainingSummary,
+    TrainingTrace,
+)
 
 __all__ = [
-    "FACT_TYPES", "Assessment", "CollectiveTest", "Conflict", "CpuFrequency", "CpuInfo", "Edge", "EnvVar",
-    "EthernetLink", "Fact", "FactStore", "Filesystem", "Given", "Gpu", "GpuFailure", "GpuLoad", "GpuNvlinks",
-    "GpuState", "GpuTopology", "KernelEvent", "KernelModule", "Limit", "ModuleList", "NcclChoice", "NcclGraph",
-    "NcclMessage", "NcclProcess", "NcclRank", "NetInterface", "NicRate", "NumaNode", "Origin", "PciLink",
-    "PingTest", "Point", "RdmaAbsent", "RdmaCounters", "RdmaPoint", "RdmaPort", "RdmaTest", "RoceGid", "Stage",
-    "Sysctl", "TcpCounters", "TcpSocket", "TcpTest", "TopoPath", "fact_name", "field_names",
+    "FACT_TYPES", "Assessment", "Collective", "CollectiveTest", "CollectiveTimeout", "Conflict", "CpuFrequency",
+    "CpuInfo", "Edge", "EnvVar", "EthernetLink", "Fact", "FactStore", "Filesystem", "FlightEntry", "FlightRecord",
+    "Given", "Gpu", "GpuFailure", "GpuLoad", "GpuNvlinks", "GpuState", "GpuTopology", "HangSummary",
+    "InspectorCollective", "KernelEvent", "KernelModule", "Limit", "LoadSummary", "ModuleList", "NcclChoice",
+    "NcclGraph", "NcclMessage", "NcclProcess", "NcclRank", "NetInterface", "NicRate", "NumaNode", "Origin", "PciLink",
+    "PingTest", "Point", "RankFailure", "RasProblem", "RasReport", "RdmaAbsent", "RdmaCounters", "RdmaPoint",
+    "RdmaPort", "RdmaTest", "RoceGid", "ScalingPair", "Stage", "StepTimes", "Sysctl", "TcpCounters", "TcpSocket",
+    "TcpTest", "Throughput", "TopoPath", "TrainingSummary", "TrainingTrace", "fact_name", "field_names",
 ]
 
 FACT_TYPES: dict[str, type[Fact]] = {

@@ -321,7 +321,8 @@ class GpuLoad(Fact):
 
     sample: `FILE:LINE` where they begin; index; readings; sm_share: mean time with any kernel resident, 0 to 1 (a NCCL
     kernel that waits counts too); busy_share: of the readings, those with sm at 50 % or more; power_w, power_max_w;
-    busy_power_w: mean power in the busy ones; memory_share; sm_clock_mhz: mean in the busy ones, else in all;
+    busy_power_w, busy_sm_share: means in the busy ones; sm_max_share; quiet_power_w: median power in the readings with sm
+    at 5 % or less; memory_share; sm_clock_mhz: mean in the busy ones, else in all;
     temperature_c: greatest of the GPU; power_limited_share: mean time held back by the power limit;
     thermal_violation: seen; pcie_rx_gbyte_s, pcie_tx_gbyte_s: means; pcie_replays, ecc_double: counts since reset.
     """
@@ -336,6 +337,9 @@ class GpuLoad(Fact):
     power_w: float | None = None
     power_max_w: float | None = None
     busy_power_w: float | None = None
+    busy_sm_share: float | None = None
+    sm_max_share: float | None = None
+    quiet_power_w: float | None = None
     memory_share: float | None = None
     sm_clock_mhz: float | None = None
     temperature_c: int | None = None

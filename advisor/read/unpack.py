@@ -15,6 +15,7 @@ from pathlib import Path
 from advisor.data import phrase
 from advisor.errors import UsageError
 from advisor.read.decode import decode, is_binary
+from advisor.read.unpickle import UnsafePickleError, flight_record_text, is_flight_record
 
 STDIN = "-"
 # A log larger than this is no longer read whole; the limit also ends decompression bombs.
@@ -60,6 +61,11 @@ def document(name: str, data: bytes) -> Document:
             return Document(name, problem=phrase("input-bad-gzip"))
         except OverflowError:
             return Document(name, problem=phrase("input-too-large", limit=MAX_BYTES >> 20))
+    if is_flight_record(data):
+        try:
+            return Document(name, flight_record_text(data))
+        except UnsafePickleError as error:
+            return Document(name, problem=phrase("input-unsafe-pickle", reason=str(error)))
     if is_binary(data):
         return Document(name, problem=phrase("input-binary"))
     if not data.strip():

@@ -18,13 +18,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from statistics import median
 
 from advisor.facts import Fact, GpuLoad
 from advisor.sources.base import Command, Problem, Segment, Source
 
 _HEADER = re.compile(r"^#\s*(?:Date +)?(?:Time +)?gpu +[a-z]")
 _UNITS = re.compile(r"^#\s*(?:YYYYMMDD +)?(?:HH:MM:SS +)?Idx +")
-_BUSY = 50.0  # percent of the time with a kernel resident
+_BUSY, _QUIET = 50.0, 5.0  # percent of the time with a kernel resident
 
 
 @dataclass(slots=True)
@@ -39,6 +40,12 @@ class _Gpu:
         """Numbers of a column under any of its names; `busy` takes only the readings in which kernels ran."""
         rows = [row for row in self.rows if not busy or (row.get("sm") or 0) >= _BUSY]
         return [value for row in rows for name in names if (value := row.get(name)) is not None]
+
+    def quiet_power(self) -> float | None:
+        """Median power of the readings in which next to no kernel ran."""
+        quiet = [row.get("pwr") for row in self.rows if (sm := row.get("sm")) is not None and sm <= _QUIET]
+        known = [power for power in quiet if power is not None]
+        return median(known) if known else None
 
 
 def _mean(values: list[float], scale: float = 1.0) -> float | None:
@@ -65,6 +72,7 @@ def _fact(segment: Segment, index: int, gpu: _Gpu) -> GpuLoad:
         index=index, sample=segment.at(gpu.first), readings=len(gpu.rows), sm_share=_mean(sm, 100),
         busy_share=round(len(busy) / len(sm), 4) if sm else None, power_w=_mean(power),
         power_max_w=max(power, default=None), busy_power_w=_mean(gpu.values("pwr", busy=True)),
+        busy_sm_share=_mean(busy, 100), sm_max_share=max(sm) / 100 if sm else None, quiet_power_w=gpu.quiet_power(),
         memory_share=_mean(gpu.values("mem"), 100),
         sm_clock_mhz=_mean(gpu.values("pclk", busy=True) or gpu.values("pclk")),
         temperature_c=_whole(gpu.values("gtemp", "temp")), power_limited_share=_mean(gpu.values("pviol"), 100),
