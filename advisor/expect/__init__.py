@@ -9,7 +9,9 @@ from collections import defaultdict
 
 from advisor.expect.assess import assess, expected_busbw
 from advisor.expect.cluster import Setting, node_count, setting
+from advisor.expect.hangs import hangs
 from advisor.expect.placement import place
+from advisor.expect.scaling import scaling
 from advisor.expect.shape import Band, ClusterShape, Range
 from advisor.expect.soundness import true_busbw, void
 from advisor.expect.training import derive_training
@@ -22,7 +24,8 @@ __all__ = ["Band", "ClusterShape", "Range", "derive", "expected_busbw"]
 def derive(store: FactStore) -> list[Fact]:
     """Facts that follow from those of the store.
 
-    Placed NcclRanks, an Assessment of every CollectiveTest with its Stages, summaries of traces and of the GPUs' load.
+    Placed NcclRanks, an Assessment of every CollectiveTest with its Stages, summaries of traces, of the GPUs'
+    load and of hangs, and the pairs of a scaling test.
 
     The placed ranks have the identity of the ranks they complete: adding them to the store merges them.
     """
@@ -34,7 +37,7 @@ def derive(store: FactStore) -> list[Fact]:
     facts: list[Fact] = list(ranks)
     for known in settings:
         facts += assess(known, _alone(known, settings))
-    return facts + derive_training(store)
+    return [*facts, *derive_training(store), *hangs(store), *scaling(store)]
 
 
 def _alone(of: Setting, settings: list[Setting]) -> float | None:

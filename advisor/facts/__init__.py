@@ -18,6 +18,7 @@ from advisor.facts.measurement import CollectiveTest, PingTest, Point, RdmaPoint
 from advisor.facts.nccl import Edge, NcclChoice, NcclGraph, NcclMessage, NcclProcess, NcclRank
 from advisor.facts.store import FactStore
 from advisor.facts.system import (
+    Bond,
     CpuFrequency,
     CpuInfo,
     EthernetLink,
@@ -29,6 +30,7 @@ from advisor.facts.system import (
     ModuleList,
     NicRate,
     NumaNode,
+    Service,
     Sysctl,
     TcpCounters,
     TcpSocket,
@@ -45,7 +47,7 @@ from advisor.facts.training import (
 )
 
 __all__ = [
-    "FACT_TYPES", "Assessment", "Collective", "CollectiveTest", "CollectiveTimeout", "Conflict", "CpuFrequency",
+    "FACT_TYPES", "Assessment", "Bond", "Collective", "CollectiveTest", "CollectiveTimeout", "Conflict", "CpuFrequency",
     "CpuInfo", "Edge", "EnvVar", "EthernetLink", "Fact", "FactStore", "Filesystem", "FlightEntry", "FlightRecord",
     "Given", "Gpu", "GpuFailure", "GpuLoad", "GpuNvlinks", "GpuState", "GpuTopology", "HangSummary",
     "InspectorCollective", "KernelEvent", "KernelModule", "Limit", "LoadSummary", "ModuleList", "NcclChoice",

@@ -349,3 +349,46 @@ class GpuLoad(Fact):
     pcie_tx_gbyte_s: float | None = None
     pcie_replays: int | None = None
     ecc_double: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Bond(Fact):
+    """A bond of network interfaces (`/proc/net/bonding/NAME`).
+
+    bond: its name, None where the text does not say it; mode: `802.3ad`, `active-backup`, `balance-rr`, …; spreads:
+    the mode sends over all members at once; hash_policy: `layer2`, `layer3+4`, …; members: interfaces, as listed; up,
+    down: those whose MII status is so; aggregators: distinct 802.3ad aggregators of the members, more than one means
+    that some carry nothing; active: the member in use in active-backup mode; slowest_gbit_s, fastest_gbit_s: of the
+    members that are up.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("bond", "members")
+
+    bond: str | None = None
+    mode: str | None = None
+    spreads: bool | None = None
+    hash_policy: str | None = None
+    members: tuple[str, ...] = ()
+    up: tuple[str, ...] = ()
+    down: tuple[str, ...] = ()
+    aggregators: tuple[int, ...] = ()
+    active: str | None = None
+    slowest_gbit_s: float | None = None
+    fastest_gbit_s: float | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Service(Fact):
+    """A system service (`systemctl status`, `systemctl is-active`, journal).
+
+    name: without `.service`; state: `active`, `inactive`, `failed`, `activating`, …, `not-found` and `masked` where it
+    cannot run; detail: `running`, `Result: exit-code`; reason: of services we know why it ended, `nothing-to-manage`
+    (fabric manager without an NVSwitch), `version-mismatch` (with the driver).
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("name",)
+
+    name: str
+    state: str | None = None
+    detail: str | None = None
+    reason: str | None = None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from advisor.facts import Fact
 from advisor.read.identify import name_hosts, name_runs
+from advisor.read.manifest import apply_manifests
 from advisor.read.split import split
 from advisor.read.unpack import Document
 from advisor.sources import candidates
@@ -45,7 +46,7 @@ class Reading:
 def _read_segment(segment: Segment, report: Understood) -> list[Fact]:
     """Facts of every source that recognises something in the segment; a source that crashes costs only itself."""
     facts: list[Fact] = []
-    for source in candidates(segment.text):
+    for source in candidates(segment.searched):
         segment.source = source.id
         try:
             if not source.recognises(segment):
@@ -72,7 +73,9 @@ def _read_document(document: Document) -> tuple[list[Fact], Understood]:
     if document.problem:
         report.problems.append(document.problem)
         return facts, report
-    for segment in split(document.name, document.text, document.host):
+    if document.manifest:
+        return facts, report
+    for segment in split(document.name, document.text, document.host, document.command):
         facts += _read_segment(segment, report)
         filled = [i for i, line in enumerate(segment.lines) if line.strip()]
         report.lines += len(filled)
@@ -80,10 +83,11 @@ def _read_document(document: Document) -> tuple[list[Fact], Understood]:
     return facts, report
 
 
-def read(inputs: Iterable[Document]) -> Reading:
+def read(inputs: Sequence[Document]) -> Reading:
     """Everything the inputs say, with hosts and runs; what was not understood is listed."""
     facts: list[Fact] = []
     reports: list[Understood] = []
+    apply_manifests(inputs)
     for document in inputs:
         found, report = _read_document(document)
         facts += found

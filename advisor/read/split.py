@@ -111,8 +111,11 @@ def _by_line_host(lines: Sequence[str]) -> dict[str, list[int]] | None:
     return owners
 
 
-def split(name: str, text: str, host: str | None = None) -> Iterator[Segment]:
-    """The segments of a text, in its order; `name` is the file's name as shown, `host` whose it is if that is known."""
+def split(name: str, text: str, host: str | None = None, command: str | None = None) -> Iterator[Segment]:
+    """The segments of a text, in its order.
+
+    name: the file's name as shown; host, command: whose it is and what gave it, if that is known already.
+    """
     raw = text.split("\n")
     if raw and raw[-1] == "":
         raw.pop()
@@ -120,19 +123,21 @@ def split(name: str, text: str, host: str | None = None) -> Iterator[Segment]:
     if owners:
         for owner, indexes in owners.items():
             kept = [_LINE_HOST.sub("", raw[i], count=1) for i in indexes]
-            yield from _segments(name, kept, [i + 1 for i in indexes], short(owner))
+            yield from _segments(name, kept, [i + 1 for i in indexes], short(owner), command)
         return
     lines, numbers = clean_lines(raw)
-    yield from _segments(name, lines, numbers, host)
+    yield from _segments(name, lines, numbers, host, command)
 
 
-def _segments(name: str, lines: list[str], numbers: Sequence[int], host: str | None) -> Iterator[Segment]:
+def _segments(
+    name: str, lines: list[str], numbers: Sequence[int], host: str | None, command: str | None
+) -> Iterator[Segment]:
     for piece in _pieces(lines):
         _joined_command(piece, lines)
         part = lines[piece.first : piece.last + 1]
         if any(line.strip() for line in part):
             places = numbers[piece.first : piece.last + 1]
-            segment = Segment(name, part, places, piece.host or host, piece.command)
+            segment = Segment(name, part, places, piece.host or host, piece.command or command)
             if piece.typed:
                 segment.skip(0)
             yield segment

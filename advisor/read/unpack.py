@@ -27,13 +27,15 @@ _GZIP = b"\x1f\x8b"
 class Document:
     """One input: its name as shown to the user, its text, or why there is none.
 
-    host: whose it is, where whoever brings it knows.
+    host, command: whose it is and what gave it, where whoever brings it knows; manifest: it says so of others.
     """
 
     name: str
     text: str = ""
     problem: str | None = None
     host: str | None = None
+    command: str | None = None
+    manifest: bool = False
 
 
 def _gunzip(data: bytes) -> bytes:

@@ -39,6 +39,11 @@ class Segment:
             self._text = "\n".join(self.lines)
         return self._text
 
+    @property
+    def searched(self) -> str:
+        """What tools are recognised in: the text, and the command where it does not stand in it."""
+        return self.text if self.command is None or self.command in self.text else f"{self.command}\n{self.text}"
+
     def origin(self, first: int, last: int | None = None, text: str | None = None) -> Origin:
         """Origin of lines `first` to `last` (0-based indexes into `lines`, inclusive); marks them as understood."""
         last = first if last is None else last
@@ -107,5 +112,5 @@ class Source:
 
     def recognises(self, segment: Segment) -> bool:
         """Whether this tool's output is in the segment."""
-        text = segment.text
+        text = segment.searched
         return any(needle in text for needle in self.needles) and self.signature.search(text) is not None
