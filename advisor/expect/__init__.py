@@ -11,11 +11,13 @@ from advisor.expect.assess import assess, expected_busbw
 from advisor.expect.cluster import Setting, node_count, setting
 from advisor.expect.hangs import hangs
 from advisor.expect.placement import place
+from advisor.expect.rails import uses
 from advisor.expect.scaling import scaling
 from advisor.expect.shape import Band, ClusterShape, Range
+from advisor.expect.slots import cards, with_carried
 from advisor.expect.soundness import true_busbw, void
 from advisor.expect.training import derive_training
-from advisor.facts import CollectiveTest, Fact, NcclRank
+from advisor.facts import CollectiveTest, Fact, Gpu, NcclProcess, NcclRank, PciLink, RdmaPort, TopoPath
 from advisor.facts.store import FactStore
 
 __all__ = ["Band", "ClusterShape", "Range", "derive", "expected_busbw"]
@@ -25,7 +27,8 @@ def derive(store: FactStore) -> list[Fact]:
     """Facts that follow from those of the store.
 
     Placed NcclRanks, an Assessment of every CollectiveTest with its Stages, summaries of traces, of the GPUs'
-    load and of hangs, and the pairs of a scaling test.
+    load and of hangs, the pairs of a scaling test, what PCIe links carry, cards with two ports, and the NICs that ranks
+    use.
 
     The placed ranks have the identity of the ranks they complete: adding them to the store merges them.
     """
@@ -37,6 +40,8 @@ def derive(store: FactStore) -> list[Fact]:
     facts: list[Fact] = list(ranks)
     for known in settings:
         facts += assess(known, _alone(known, settings))
+    facts += [*with_carried(store.of(PciLink)), *cards(store.of(RdmaPort), store.of(PciLink))]
+    facts += uses(ranks, store.of(NcclProcess), store.of(Gpu), store.of(TopoPath))
     return [*facts, *derive_training(store), *hangs(store), *scaling(store)]
 
 

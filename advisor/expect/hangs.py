@@ -55,7 +55,8 @@ def _summary(
     if found.seq is not None:
         _who_is_behind(found, timeouts, records)
     _who_is_silent(found, timeouts, records)
-    missing = {*(found.behind or ()), *(found.silent or ()), *(found.differing if found.divergence == "missing" else ())}
+    absent = found.differing if found.divergence == "missing" else ()
+    missing = {*(found.behind or ()), *(found.silent or ()), *absent}
     found.ended = _ended(missing, failures, reports)
     shown = sorted(missing) or found.differing
     hosts = {host for rank in shown if (host := _host(rank, timeouts, records, ranks))}
@@ -105,7 +106,7 @@ def _who_is_behind(
         elif fact.last_enqueued is not None:
             enqueued[rank] = fact.last_enqueued
     seq = found.seq or 0
-    if any(rank not in found.reported for rank in enqueued):
+    if len(enqueued) > 1 and any(rank not in found.reported for rank in enqueued):
         found.behind = tuple(sorted(rank for rank, last in enqueued.items() if last < seq))
         found.behind_enqueued = max((last for last in enqueued.values() if last < seq), default=None)
     if found.behind or found.divergence:

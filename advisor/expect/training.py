@@ -42,37 +42,39 @@ class _Match:
         return sum(c.duration_us for c in self.durations.values()) - self.shortest * len(self.durations)
 
 
-def _grouped(trace: TrainingTrace, by: Callable[[Collective], tuple[object, ...]]) -> dict[object, list[Collective]]:
-    groups: dict[object, list[Collective]] = defaultdict(list)
+def _grouped(trace: TrainingTrace) -> dict[tuple[str, str], list[Collective]]:
+    """Collectives in which all ranks do the same, by group and kind, in their order."""
+    groups: dict[tuple[str, str], list[Collective]] = defaultdict(list)
     for collective in trace.collectives:
         if collective.name in _EQUAL:
-            groups[by(collective)].append(collective)
+            groups[collective.group, collective.name].append(collective)
     return groups
 
 
 def _matches(ranks: Ranks) -> list[_Match]:
-    """Collectives of one group and kind, matched by their order: of the whole trace where every rank has as many of
-    them, else within a step, where a trace began or ended in the middle of one."""
+    """Collectives of one group and kind, matched by their order.
+
+    That of the whole trace where every rank has as many of them, else within a step, where a trace began or ended in
+    the middle of one.
+    """
     found: list[_Match] = []
-    whole = {rank: _grouped(trace, lambda c: (c.group, c.name)) for rank, trace in ranks.items()}
-    by_step = {rank: _grouped(trace, lambda c: (c.group, c.name, c.step)) for rank, trace in ranks.items()}
-    for key in sorted({key for groups in whole.values() for key in groups}, key=str):
-        members = {rank: groups[key] for rank, groups in whole.items() if key in groups}
+    grouped = {rank: _grouped(trace) for rank, trace in ranks.items()}
+    for key in sorted({key for groups in grouped.values() for key in groups}):
+        members = {rank: groups[key] for rank, groups in grouped.items() if key in groups}
         if len(members) < 2:
             continue
-        if len({len(list_) for list_ in members.values()}) == 1:
+        if _equally_many(members):
             found += _in_order(members)
             continue
-        steps = {step for list_ in members.values() for step in (c.step for c in list_)}
-        for step in sorted(steps):
-            within = {rank: by_step[rank].get((*_pair(key), step), []) for rank in members}
-            if len({len(list_) for list_ in within.values()}) == 1:
+        for step in sorted({c.step for collectives in members.values() for c in collectives}):
+            within = {rank: [c for c in collectives if c.step == step] for rank, collectives in members.items()}
+            if _equally_many(within):
                 found += _in_order(within)
     return found
 
 
-def _pair(key: object) -> tuple[object, ...]:
-    return key if isinstance(key, tuple) else (key,)
+def _equally_many(members: Mapping[int, Sequence[Collective]]) -> bool:
+    return len({len(collectives) for collectives in members.values()}) == 1
 
 
 def _in_order(members: Mapping[int, Sequence[Collective]]) -> list[_Match]:
@@ -142,7 +144,7 @@ def _why_late(late: TrainingTrace, others: Sequence[TrainingTrace]) -> str | Non
 
 
 def _jobs(traces: Sequence[TrainingTrace]) -> Ranks | None:
-    """The traces by rank; None where two are of one rank or of worlds of different sizes: then they are several jobs."""
+    """The traces by rank; None where two are of one rank or of worlds of different sizes: those are several jobs."""
     worlds = {trace.world for trace in traces if trace.world is not None}
     ranks = [trace.rank for trace in traces]
     if len(worlds) > 1 or None in ranks or len(set(ranks)) < len(ranks):
@@ -158,8 +160,8 @@ def summarise_traces(traces: Sequence[TrainingTrace]) -> TrainingSummary | None:
         return None
     world = next((trace.world for trace in ranks.values() if trace.world is not None), None)
     found = TrainingSummary(
-        ranks_seen=len(ranks), world=world, several=len(ranks) > 1,
-        all_ranks=None if world is None else len(ranks) == world,
+        ranks_seen=len(ranks), world=world, several=True if len(ranks) > 1 else False if world == 1 else None,
+        all_ranks=True if len(ranks) == world else None,
         min_exposed_share=_extreme(min, [t.exposed_share for t in ranks.values()]),
         max_exposed_share=_extreme(max, [t.exposed_share for t in ranks.values()]),
         min_computation_share=_extreme(min, [t.computation_share for t in ranks.values()]),

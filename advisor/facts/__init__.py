@@ -2,7 +2,7 @@
 
 from advisor.facts.base import Conflict, Fact, Origin, fact_name, field_names
 from advisor.facts.devices import GpuFailure, GpuNvlinks, GpuState, PciLink
-from advisor.facts.expectation import Assessment, Given, Stage
+from advisor.facts.expectation import Assessment, Given, GpuNicUse, NicCard, Stage
 from advisor.facts.fabric import RdmaAbsent, RdmaCounters, RdmaPort, RoceGid
 from advisor.facts.hang import (
     CollectiveTimeout,
@@ -47,14 +47,15 @@ from advisor.facts.training import (
 )
 
 __all__ = [
-    "FACT_TYPES", "Assessment", "Bond", "Collective", "CollectiveTest", "CollectiveTimeout", "Conflict", "CpuFrequency",
-    "CpuInfo", "Edge", "EnvVar", "EthernetLink", "Fact", "FactStore", "Filesystem", "FlightEntry", "FlightRecord",
-    "Given", "Gpu", "GpuFailure", "GpuLoad", "GpuNvlinks", "GpuState", "GpuTopology", "HangSummary",
-    "InspectorCollective", "KernelEvent", "KernelModule", "Limit", "LoadSummary", "ModuleList", "NcclChoice",
-    "NcclGraph", "NcclMessage", "NcclProcess", "NcclRank", "NetInterface", "NicRate", "NumaNode", "Origin", "PciLink",
-    "PingTest", "Point", "RankFailure", "RasProblem", "RasReport", "RdmaAbsent", "RdmaCounters", "RdmaPoint",
-    "RdmaPort", "RdmaTest", "RoceGid", "ScalingPair", "Stage", "StepTimes", "Sysctl", "TcpCounters", "TcpSocket",
-    "TcpTest", "Throughput", "TopoPath", "TrainingSummary", "TrainingTrace", "fact_name", "field_names",
+    "FACT_TYPES", "Assessment", "Bond", "Collective", "CollectiveTest", "CollectiveTimeout", "Conflict",
+    "CpuFrequency", "CpuInfo", "Edge", "EnvVar", "EthernetLink", "Fact", "FactStore", "Filesystem", "FlightEntry",
+    "FlightRecord", "Given", "Gpu", "GpuFailure", "GpuLoad", "GpuNicUse", "GpuNvlinks", "GpuState", "GpuTopology",
+    "HangSummary", "InspectorCollective", "KernelEvent", "KernelModule", "Limit", "LoadSummary", "ModuleList",
+    "NcclChoice", "NcclGraph", "NcclMessage", "NcclProcess", "NcclRank", "NetInterface", "NicCard", "NicRate",
+    "NumaNode", "Origin", "PciLink", "PingTest", "Point", "RankFailure", "RasProblem", "RasReport", "RdmaAbsent",
+    "RdmaCounters", "RdmaPoint", "RdmaPort", "RdmaTest", "RoceGid", "ScalingPair", "Service", "Stage", "StepTimes",
+    "Sysctl", "TcpCounters", "TcpSocket", "TcpTest", "Throughput", "TopoPath", "TrainingSummary", "TrainingTrace",
+    "fact_name", "field_names",
 ]
 
 FACT_TYPES: dict[str, type[Fact]] = {

@@ -114,7 +114,8 @@ class PciLink(Fact):
     max_width: what this end can do; a link is degraded only against both ends; parent: address of the bridge above (bus
     numbers of lspci -v, long sysfs paths); acs_redirect: ReqRedir or CmpltRedir is on, acs_flags: the ACSCtl flags that
     are on (empty where all are off, None where none are shown: no ACS, or not root); max_payload_bytes,
-    max_read_request_bytes, relaxed_ordering: of DevCtl; numa_node; iommu_group.
+    max_read_request_bytes, relaxed_ordering: of DevCtl; numa_node; iommu_group; carries_low_gbit_s,
+    carries_high_gbit_s: what large transfers get over the negotiated link one way, worked out.
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("bdf", "device")
@@ -137,3 +138,5 @@ class PciLink(Fact):
     relaxed_ordering: bool | None = None
     numa_node: int | None = None
     iommu_group: int | None = None
+    carries_low_gbit_s: float | None = None
+    carries_high_gbit_s: float | None = None

@@ -82,3 +82,54 @@ class Given(Fact):
     nic_gbit_s: float | None = None
     gpu: str | None = None
     fabric: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class NicCard(Fact):
+    """A card with two RDMA devices or more, which share its slot.
+
+    first, second: its first two devices in order of name; devices: all; known_by: `address` (functions of one PCI
+    device), `system-guid`, `node-guid` (two that follow each other); active: devices with an ACTIVE port; sum_gbit_s,
+    best_gbit_s: of the rates of the ACTIVE ports, None where one is unknown; slot_gbit_s: the most that large
+    transfers get over the slot, from the link where it is known, else from the widest link of the card's model;
+    slot_from: `link`, `model`; link_below: the link is below what the card can do.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("first",)
+
+    first: str
+    second: str
+    devices: tuple[str, ...] = ()
+    known_by: str | None = None
+    active: int | None = None
+    sum_gbit_s: float | None = None
+    best_gbit_s: float | None = None
+    slot_gbit_s: float | None = None
+    slot_from: str | None = None
+    link_below: bool | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class GpuNicUse(Fact):
+    """A rank whose channels use a NIC, with the way between its GPU and that NIC (NCCL log and `topo -m` together).
+
+    pid, rank: of the process; gpu: index on the host; nic: device; path: between the two; nearest: the nearest path
+    of this GPU to any NIC; near_nic: a NIC at that path; nearer: some NIC is nearer than the one used; near_used: the
+    rank's channels use near_nic too; gdr: every channel of the rank over this NIC has GPUDirect RDMA, False where none
+    has; relayed: the rank sends over NICs that other ranks drive (PXN), so that far NICs may be reached through a near
+    GPU.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("pid", "rank", "nic")
+
+    pid: int | None = None
+    rank: int | None = None
+    gpu: int | None = None
+    nic: str
+    path: str | None = None
+    nearest: str | None = None
+    near_nic: str | None = None
+    nearer: bool | None = None
+    near_used: bool | None = None
+    gdr: bool | None = None
+    relayed: bool | None = None

@@ -321,8 +321,8 @@ class GpuLoad(Fact):
 
     sample: `FILE:LINE` where they begin; index; readings; sm_share: mean time with any kernel resident, 0 to 1 (a NCCL
     kernel that waits counts too); busy_share: of the readings, those with sm at 50 % or more; power_w, power_max_w;
-    busy_power_w, busy_sm_share: means in the busy ones; sm_max_share; quiet_power_w: median power in the readings with sm
-    at 5 % or less; memory_share; sm_clock_mhz: mean in the busy ones, else in all;
+    busy_power_w, busy_sm_share: means in the busy ones; sm_max_share; quiet_power_w: median power in the readings with
+    sm at 5 % or less; memory_share; sm_clock_mhz: mean in the busy ones, else in all;
     temperature_c: greatest of the GPU; power_limited_share: mean time held back by the power limit;
     thermal_violation: seen; pcie_rx_gbyte_s, pcie_tx_gbyte_s: means; pcie_replays, ecc_double: counts since reset.
     """
@@ -357,8 +357,8 @@ class Bond(Fact):
 
     bond: its name, None where the text does not say it; mode: `802.3ad`, `active-backup`, `balance-rr`, …; spreads:
     the mode sends over all members at once; hash_policy: `layer2`, `layer3+4`, …; members: interfaces, as listed; up,
-    down: those whose MII status is so; aggregators: distinct 802.3ad aggregators of the members, more than one means
-    that some carry nothing; active: the member in use in active-backup mode; slowest_gbit_s, fastest_gbit_s: of the
+    down: those whose MII status is so; aggregators: distinct 802.3ad aggregators of the members; split: there is more than
+    one, so that some members carry nothing; active: the member in use in active-backup mode; slowest_gbit_s, fastest_gbit_s: of the
     members that are up.
     """
 
@@ -372,6 +372,7 @@ class Bond(Fact):
     up: tuple[str, ...] = ()
     down: tuple[str, ...] = ()
     aggregators: tuple[int, ...] = ()
+    split: bool | None = None
     active: str | None = None
     slowest_gbit_s: float | None = None
     fastest_gbit_s: float | None = None

@@ -35,8 +35,8 @@ class TrainingTrace(Fact):
     complete: the file was read to its end: else the shares are None; steps: profiled, 0 where none are marked;
     step_us: mean duration. Shares of the steps' time, 0 to 1, on the busiest device: communication_share: any NCCL
     kernel ran; computation_share: any other kernel; exposed_share: a NCCL kernel and no other; hidden_share: of the
-    communication, the part under computation, None without communication; copy_share: only copies; idle_share:
-    nothing. Of the idle time, in the median step, None where the trace has no activity of the CPU: loader_gap_share:
+    communication, the part under computation, None without communication; copy_share: only copies and memory sets;
+    idle_share: nothing. Of the idle time, in the median step, None where the trace has no activity of the CPU: loader_gap_share:
     the main thread waits for the data loader; busy_gap_share: operators or CUDA calls run; quiet_gap_share: neither;
     start_gap_share: quiet and before the step's first work, the least of all steps. nccl_kernels, compute_kernels:
     counts in the steps; nccl_per_step; kernel_us: median of computation kernels; kernel_time_us: their sum a step;
@@ -85,15 +85,16 @@ class TrainingTrace(Fact):
 class TrainingSummary(Fact):
     """What the traces of one job's ranks say together. Derived, one an input.
 
-    ranks_seen, world; several: two ranks or more were traced; all_ranks: every rank of the job was; the min_ and max_
-    fields: least and greatest of TrainingTrace's shares over the ranks. Over collectives that could be matched across
-    ranks, all-reduce, all-gather and reduce-scatter only: matched: how many; min_over_mean: shortest duration over the
-    mean, weighted by time (1: all ranks transfer at once; near 0: most of it is waiting); waiting_share: 1 less that;
-    transfer_busbw_gbyte_s: busbw from the shortest durations; late_rank: for which the others waited longest,
-    late_share: of the waiting time, late_steps_share: of the steps, late_hosts: its host where known; late_why:
-    `more-work` (more kernels or thread blocks than the others), `slower` (the same kernels and grids take longer),
-    `gaps` (the same work, with longer idle gaps), None where none of these can be told; computation_max_over_median,
-    kernels_max_over_min: of the ranks' computation kernels.
+    ranks_seen, world; several: two ranks or more were traced, False in a job of one, None where only one of more was;
+    all_ranks: every rank of the job was traced, None where some are missing, since nobody knows what those did; the
+    min_ and max_ fields: least and greatest of TrainingTrace's shares over the ranks. Over collectives that could be
+    matched across ranks, all-reduce, all-gather and reduce-scatter only: matched: how many; min_over_mean: shortest
+    duration over the mean, weighted by time (1: all ranks transfer at once; near 0: most of it is waiting);
+    waiting_share: 1 less that; transfer_busbw_gbyte_s: busbw from the shortest durations; late_rank: for which the
+    others waited longest, late_share: of the waiting time, late_steps_share: of the steps, late_host: where known;
+    late_why: `more-work` (more kernels or thread blocks than the others), `slower` (the same kernels and grids take
+    longer), `gaps` (the same work, with longer idle gaps), None where none of these can be told;
+    computation_max_over_median, kernels_max_over_min: of the ranks' computation kernels.
     """
 
     ranks_seen: int

@@ -150,6 +150,7 @@ def _bond(segment: Segment, block: _Block) -> Bond:
         hash_policy=words[0] if words else None, members=tuple(member.name for member in block.members),
         up=tuple(member.name for member in block.members if member.up), down=tuple(member.name for member in down),
         aggregators=tuple(sorted(number for number in aggregators if number is not None)),
+        split=len(aggregators) > 1 if mode == "802.3ad" and aggregators else None,
         active=None if active == "None" else active,
         slowest_gbit_s=min(speeds, default=None), fastest_gbit_s=max(speeds, default=None), origins=(origin,),
         said_at={"down": segment.origin(down[0].line)} if down else {},
@@ -161,6 +162,8 @@ def parse(segment: Segment) -> Iterator[Fact | Problem]:
     for block in _blocks(segment):
         if "Bonding Mode" not in block.values:
             yield Problem(segment.numbers[block.first], "a bond without its mode: the text ends or was cut")
+            if not block.members:
+                continue
         yield _bond(segment, block)
         for member in block.members:
             yield NetInterface(

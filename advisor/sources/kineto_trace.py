@@ -99,7 +99,7 @@ def _array(text: str, at: int) -> Iterator[tuple[Any, int]]:
 
 
 def _read(text: str, recorder: _Recorder) -> None:
-    """Hand the members of the outer object to the recorder, the events one by one. Raises _CutError where it breaks off."""
+    """Hand the members of the outer object to the recorder, the events one by one; _CutError where it breaks off."""
     at = text.find("{") + 1
     if at == 0:
         raise _CutError(0)
@@ -366,8 +366,8 @@ def parse(segment: Segment) -> Iterator[Fact | Problem]:
         yield Problem(line, "the trace breaks off here; its shares of time cannot be told")
     fact = TrainingTrace(trace=segment.at(0), origins=(_origin(segment),), complete=complete)
     _identify(fact, recorder.head, segment.file)
-    fact.gloo_ops, fact.python_stacks = recorder.gloo_ops, recorder.python_stacks
     if complete:
+        fact.gloo_ops, fact.python_stacks = recorder.gloo_ops, recorder.python_stacks
         _measure(fact, recorder)
     yield fact
 

@@ -25,7 +25,7 @@ from advisor.sources.base import Command, Problem, Segment, Source
 
 _STATES = "active|inactive|failed|activating|deactivating|reloading|unknown"
 _UNIT = re.compile(r"^[●×○↻*] ([\w@.-]{1,80})\.service(?: - .{0,200})?$")
-_ACTIVE = re.compile(rf"^\s{{1,12}}Active: ({_STATES})(?: \(([\w -]{{1,40}})\))?(?: .*|)$")
+_ACTIVE = re.compile(rf"^\s{{1,12}}Active: ({_STATES})(?: \(([\w :-]{{1,40}})\))?(?: .*|)$")
 _LOADED = re.compile(r"^\s{1,12}Loaded: ([\w-]{1,20})(?: .*|)$")
 _ABSENT = re.compile(r"^Unit ([\w@.-]{1,80}?)(?:\.service)? could not be found\.$")
 _ASKED = re.compile(r"\bsystemctl(?: --?[\w=-]+)* is-active(?: --?[\w=-]+)*((?: [\w@.-]{1,80}){1,12}) *$")
@@ -40,7 +40,10 @@ _TITLES = {
     "NVIDIA IMEX service": "nvidia-imex",
     "NVIDIA Persistence Daemon": "nvidia-persistenced",
 }
-_TITLE = re.compile(r"^(Starting|Started|Failed to start|Stopping|Stopped) (.{1,80}?)(?:\.\.\.|\.|)$")
+_TITLE = re.compile(
+    r"^(Starting|Started|Failed to start|Stopping|Stopped) (?:([\w@-]{1,80})\.service - )?(.{1,80}?)(?:\.\.\.|\.|)$"
+)
+_MORE = re.compile(r"^\s{1,12}(?:Main PID|Process|Tasks|Memory|CPU|CGroup|Docs|Drop-In|TriggeredBy): ")
 _SAID = (
     ("failed", re.compile(r"^Failed with result|process exited, code=\w{1,12}, status=(?!0/)|^Failed at step")),
     ("inactive", re.compile(r"^(?:Succeeded|Deactivated successfully|Unit inactive)")),
@@ -96,6 +99,8 @@ class _Reader:
             self.unit(self.current.name, index)
             self.current.state = self.current.state or active[1]
             self.current.detail = active[2]
+        elif self.current and _MORE.match(line):
+            self.segment.skip(index)
         else:
             return False
         return True
@@ -110,9 +115,8 @@ class _Reader:
             self._complaint(self._known(_WRITERS[writer], index, host), text)
         elif writer == "systemd" and (about := _ABOUT.match(text)):
             self._systemd(self._known(about[1], index, host), about[2])
-        elif writer == "systemd" and (title := _TITLE.match(text)) and title[2] in _TITLES:
-            unit = self._known(_TITLES[title[2]], index, host)
-            self._settle(unit, _OF_TITLE.get(title[1]))
+        elif writer == "systemd" and (title := _TITLE.match(text)) and (name := title[2] or _TITLES.get(title[3])):
+            self._settle(self._known(name, index, host), _OF_TITLE.get(title[1]))
 
     def _known(self, name: str, index: int, host: str) -> _Unit:
         """The unit of a journal line: below a `systemctl status` it is that unit."""
@@ -164,8 +168,9 @@ SOURCE = Source(
     facts=(Service,),
     needles=(".service", "nv-fabricmanager", "nvidia-imex", "active", "failed", "NVIDIA fabric manager"),
     signature=re.compile(
-        rf"^[●×○↻*] [\w@.-]{{1,80}}\.service|^Unit [\w@.-]{{1,80}} could not be found\.|^\s{{1,12}}Active: (?:{_STATES})"
-        rf"| nv-fabricmanager\[\d|systemd\[\d{{1,7}}\]: (?:[\w@.-]{{1,80}}\.service: |\w+ NVIDIA )|\A\s*(?:{_STATES})$",
+        rf"^[●×○↻*] [\w@.-]{{1,80}}\.service|^Unit [\w@.-]{{1,80}} could not be found\."
+        rf"|^\s{{1,12}}Active: (?:{_STATES})| nv-fabricmanager\[\d"
+        rf"|systemd\[\d{{1,7}}\]: (?:[\w@.-]{{1,80}}\.service: |\w+ NVIDIA )|\A\s*(?:{_STATES})$",
         re.MULTILINE,
     ),
     parse=parse,

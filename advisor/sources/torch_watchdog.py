@@ -71,6 +71,12 @@ _EXCEPTION = re.compile(
     r"^(?:\[rank(?P<rank>\d{1,7})\]:\s?)?(?P<name>(?:[A-Za-z_]\w{0,60}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception|Interrupt))\b"
     r"(?:: ?(?P<text>.{0,400}))?"
 )
+# Exceptions that only say that another rank is gone or that the launcher ends this one.
+_SHADOW = re.compile(
+    r"Connection (?:closed|reset)|Broken pipe|KeyboardInterrupt|ChildFailedError|SignalException"
+    r"|Dist(?:Backend|Network|Store)?Error|[Ww]atchdog"
+)
+_ENDED_BY_OTHERS = ("-6", "-15")  # torch aborts a rank whose watchdog fired; torchrun ends those that are left
 _TRACEBACK = "Traceback (most recent call last)"
 _FIRST_FAILURE = "Root Cause (first observed failure):"
 _FAILURE_FIELD = re.compile(r"^\s{1,8}(time|host|rank|exitcode|error_file|traceback)\s{0,12}: (.{0,300})$")
@@ -252,10 +258,9 @@ class _Reader:
         if code is None or rank is None:
             return
         kind = "signal" if code[0].startswith("-") else "exit"
-        # 15 is torchrun's own way to end the others.
         made = self.fail(
             index, "", kind, fields.get("traceback", ""), rank=int(rank[0]), code=code[0].lstrip("-"), first=True,
-            shadow=code[0] == "-15",
+            shadow=code[0] in _ENDED_BY_OTHERS,
         )  # fmt: skip
         made.host = fields.get("host", "").partition(".")[0] or None
 
@@ -272,7 +277,8 @@ class _Reader:
                 return
             kind = "out-of-memory" if _MEMORY.search(line) else "cuda-error" if "CUDA error" in line else "exception"
             rank = int(found["rank"]) if found["rank"] else None
-            self.fail(i, line, kind, line, rank=rank, code=found["name"].rpartition(".")[2])
+            shadow = kind == "exception" and _SHADOW.search(line) is not None
+            self.fail(i, line, kind, line, rank=rank, code=found["name"].rpartition(".")[2], shadow=shadow)
             return
 
     def read(self) -> None:
