@@ -21,6 +21,10 @@ _EQUAL_SIZES = frozenset(
 )
 
 
+_OF_THE_DEVICE = frozenset({"out-of-memory", "cuda-error"})
+_NOT_AN_END = frozenset({"store-connect", "store-timeout"})  # of a rank that has not begun
+
+
 def hangs(store: FactStore) -> list[Fact]:
     """A HangSummary for each process group of which a rank reported a timeout or left a flight record that hangs."""
     timeouts, records = _by_group(store.of(CollectiveTimeout)), _by_group(store.of(FlightRecord))
@@ -33,11 +37,11 @@ def hangs(store: FactStore) -> list[Fact]:
 
 
 def _by_group(facts: Iterable[T]) -> dict[str, dict[int, T]]:
-    """Facts by group and rank, of each rank the first. What names no group is taken for the default one."""
+    """Facts by group and rank, of each rank the first. No group, or number 0 alone, is the default one."""
     groups: dict[str, dict[int, T]] = defaultdict(dict)
     for fact in facts:
         if fact.rank is not None:
-            groups[fact.group or DEFAULT_GROUP].setdefault(fact.rank, fact)
+            groups[DEFAULT_GROUP if fact.group in (None, "0") else fact.group].setdefault(fact.rank, fact)
     return groups
 
 
@@ -46,9 +50,10 @@ def _summary(
     ranks: Sequence[NcclRank], failures: Sequence[RankFailure],
 ) -> HangSummary | None:  # fmt: skip
     reports = {rank: fact for rank, fact in timeouts.items() if fact.reported}
-    found = HangSummary(group=group, reported=tuple(sorted(reports)), nranks=_size(group, records, ranks))
+    named = {fact.first_rank for fact in timeouts.values() if fact.first_rank is not None}
+    found = HangSummary(group=group, reported=tuple(sorted({*reports, *named})), nranks=_size(group, records, ranks))
     stuck = _compare(found, records)
-    if not reports and stuck is None:
+    if not found.reported and stuck is None:
         return None
     _from_watchdog(found, reports)
     found.seq = stuck if found.seq is None else found.seq
@@ -57,18 +62,25 @@ def _summary(
     _who_is_silent(found, timeouts, records)
     absent = found.differing if found.divergence == "missing" else ()
     missing = {*(found.behind or ()), *(found.silent or ()), *absent}
-    found.ended = _ended(missing, failures, reports)
-    shown = sorted(missing) or found.differing
-    hosts = {host for rank in shown if (host := _host(rank, timeouts, records, ranks))}
+    found.ended = _ended(failures, reports)
+    hosts = {host for rank in sorted(missing) or found.differing if (host := _host(rank, timeouts, records, ranks))}
     found.host = hosts.pop() if len(hosts) == 1 else None
+    _say_where(found, timeouts, records)
+    return found
+
+
+def _say_where(
+    found: HangSummary, timeouts: Mapping[int, CollectiveTimeout], records: Mapping[int, FlightRecord]
+) -> None:
+    """Origins: all that was put together, and the lines that decide."""
     found.origins = tuple(sorted({o for fact in (*timeouts.values(), *records.values()) for o in fact.origins}))
-    for fact in reports.values():
-        found.said_at = {**fact.said_at, **found.said_at}
+    for rank in found.reported:
+        if rank in timeouts:
+            found.said_at = {**timeouts[rank].said_at, **found.said_at}
     for rank in found.behind or ():
         said = timeouts[rank].said_at.get("last_enqueued") if rank in timeouts else None
         if said:
             found.said_at["behind"] = said
-    return found
 
 
 def _size(group: str, records: Mapping[int, FlightRecord], ranks: Sequence[NcclRank]) -> int | None:
@@ -122,19 +134,17 @@ def _who_is_silent(
     if not found.same_seq or len(found.reported) < 2:
         return
     size = found.nranks if found.nranks is not None else max(found.reported) + 1
-    found.silent = tuple(rank for rank in range(size) if rank not in timeouts and rank not in records)
+    found.silent = tuple(rank for rank in range(size) if rank not in {*timeouts, *records, *found.reported})
     found.silent_count = len(found.silent)
 
 
-def _ended(
-    missing: Iterable[int], failures: Sequence[RankFailure], reports: Mapping[int, CollectiveTimeout]
-) -> str | None:
-    """Kind of what ended a missing rank, unless it is known to have come after the timeout."""
-    wanted = set(missing)
+def _ended(failures: Sequence[RankFailure], reports: Mapping[int, CollectiveTimeout]) -> str | None:
+    """Kind of what ended a rank that reports nothing, unless it is known to have come after the timeout."""
     clocks = [fact.clock for fact in reports.values() if fact.clock]
     for failure in failures:
         late = bool(failure.clock and clocks and failure.clock > min(clocks)) or _below(failure, reports)
-        if failure.rank in wanted and not failure.shadow and not late:
+        silent = failure.kind in _OF_THE_DEVICE if failure.rank is None else failure.rank not in reports
+        if failure.kind not in _NOT_AN_END and silent and not failure.shadow and not late:
             return failure.kind
     return None
 

@@ -36,13 +36,14 @@ class TrainingTrace(Fact):
     step_us: mean duration. Shares of the steps' time, 0 to 1, on the busiest device: communication_share: any NCCL
     kernel ran; computation_share: any other kernel; exposed_share: a NCCL kernel and no other; hidden_share: of the
     communication, the part under computation, None without communication; copy_share: only copies and memory sets;
-    idle_share: nothing. Of the idle time, in the median step, None where the trace has no activity of the CPU: loader_gap_share:
-    the main thread waits for the data loader; busy_gap_share: operators or CUDA calls run; quiet_gap_share: neither;
-    start_gap_share: quiet and before the step's first work, the least of all steps. nccl_kernels, compute_kernels:
-    counts in the steps; nccl_per_step; kernel_us: median of computation kernels; kernel_time_us: their sum a step;
-    grid_blocks: thread blocks of all computation kernels together; nccl_us: median of NCCL kernels; message_bytes:
-    median; small_time_share: of the NCCL time, that in messages up to 1 MiB; gloo_ops; copy_to_host_bytes: a step;
-    python_stacks: Python calls were recorded, which slows the CPU; collectives: in order of start, at most 20000.
+    idle_share: nothing. Of the idle time, in the median step, None where the trace has no activity of the CPU:
+    loader_gap_share: the main thread waits for the data loader; busy_gap_share: operators or CUDA calls run;
+    quiet_gap_share: neither; start_gap_share: quiet and before the step's first work, the least of all steps.
+    nccl_kernels, compute_kernels: counts in the steps; nccl_per_step; kernel_us: median of computation kernels;
+    kernel_time_us: their sum a step; grid_blocks: thread blocks of all computation kernels together; nccl_us: median
+    of NCCL kernels; message_bytes: median; small_time_share: of the NCCL time, that in messages up to 1 MiB;
+    gloo_ops; copy_to_host_bytes: a step; python_stacks: Python calls were recorded, which slows the CPU; collectives:
+    in order of start, at most 20000.
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("rank", "trace")

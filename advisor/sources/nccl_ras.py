@@ -25,6 +25,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 from advisor.facts import Fact, RasProblem, RasReport
@@ -61,7 +62,7 @@ def parse(segment: Segment) -> Iterator[Fact | Problem]:
         yield from _json(segment)
         return
     starts = [i for i, line in enumerate(segment.lines) if _VERSION.match(line[:_LONGEST_LINE])]
-    for first, end in zip(starts, [*starts[1:], len(segment.lines)], strict=True):
+    for first, end in pairwise([*starts, len(segment.lines)]):
         if any(_RUNTIME.match(line) for line in segment.lines[first + 1 : first + 3]):
             yield from _report(segment, first, end)
 
@@ -165,9 +166,9 @@ def _json(segment: Segment) -> Iterator[Fact | Problem]:
     )  # fmt: skip
     problems: list[RasProblem] = []
     statuses, hosts, processes, gpus = set[str](), set[str](), set[object](), set[object]()
-    for comm in communicators:
+    for comm in (item for item in communicators if isinstance(item, dict)):
         ranks = [r for r in _list(comm, "ranks") if isinstance(r.get("rank"), int)]
-        for rank in ranks:
+        for rank in (*ranks, *_list(comm, "missing_ranks")):
             host, pid = _text(rank.get("host")) or "", rank.get("pid")
             hosts.add(host)
             processes.add((host, str(pid)))

@@ -120,6 +120,7 @@ class _Step:
     rate: float | None = None
     unit: str | None = None
     per_gpu: bool | None = None
+    total: int | None = None
 
 
 @dataclass(slots=True)
@@ -152,8 +153,8 @@ def _times(line: str) -> tuple[float | None, float | None]:
         line = line[: data.start()] + line[data.end() :]
     for named in _NAMED_TIME.finditer(line):
         unit = named[1] or named[3] or ("s" if data or "timing in s" in named[0] else None)
-        before = line[max(0, named.start() - 12) : named.start()]
-        if unit and not _NOT_A_STEP.search(before):
+        before = line[max(0, named.start() - 20) : named.start()].split()[-1:]
+        if unit and not any(map(_NOT_A_STEP.search, before)):
             return _seconds(named[2], unit), waited
     bare = [found for found in _BARE_TIME.finditer(line) if not _NOT_A_STEP.search(found["before"])]
     if len(bare) == 1:
@@ -191,7 +192,7 @@ def _known(line: str, index: int) -> tuple[str, _Step] | None:
     if (found := _TQDM.search(line)) and _TQDM_TRAINS.match(found["what"]):
         rated = float(found["rate"])
         seconds = rated if found["unit"] == "s/it" else 1 / rated if rated else None
-        return "tqdm", _Step(int(found["step"]), index, seconds)
+        return "tqdm", _Step(int(found["step"]), index, seconds, total=int(found["total"]))
     return None
 
 
@@ -240,9 +241,9 @@ def parse(segment: Segment) -> Iterator[Fact | Problem]:
 
 
 def _series_of(series: list[_Series], framework: str, rank: int | None, step: _Step) -> _Series:
-    """The loop a step belongs to: another one begins where the count starts anew."""
+    """The loop a step belongs to: another one begins where the count starts anew, or a bar has another length."""
     for one in reversed(series):
-        if one.framework == framework and one.rank == rank:
+        if one.framework == framework and one.rank == rank and one.steps[-1].total == step.total:
             if framework != "loop" or step.number + 2 >= one.steps[-1].number or step.number > one.steps[0].number:
                 one.steps.append(step)
                 return one

@@ -257,6 +257,7 @@ class _Reader:
         code, rank = re.match(r"-?\d{1,6}", fields.get("exitcode", "")), re.match(r"\d{1,7}", fields.get("rank", ""))
         if code is None or rank is None:
             return
+        self.segment.skip(index, i - 1)
         kind = "signal" if code[0].startswith("-") else "exit"
         made = self.fail(
             index, "", kind, fields.get("traceback", ""), rank=int(rank[0]), code=code[0].lstrip("-"), first=True,
@@ -273,6 +274,7 @@ class _Reader:
             found = _EXCEPTION.match(line)
             if found is None:
                 continue
+            self.segment.skip(index, i - 1)
             if _NCCL.search(line) or self.store(i, line):
                 return
             kind = "out-of-memory" if _MEMORY.search(line) else "cuda-error" if "CUDA error" in line else "exception"
