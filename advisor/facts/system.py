@@ -356,10 +356,10 @@ class Bond(Fact):
     """A bond of network interfaces (`/proc/net/bonding/NAME`).
 
     bond: its name, None where the text does not say it; mode: `802.3ad`, `active-backup`, `balance-rr`, …; spreads:
-    the mode sends over all members at once; hash_policy: `layer2`, `layer3+4`, …; members: interfaces, as listed; up,
-    down: those whose MII status is so; aggregators: distinct 802.3ad aggregators of the members; split: there is more than
-    one, so that some members carry nothing; active: the member in use in active-backup mode; slowest_gbit_s, fastest_gbit_s: of the
-    members that are up.
+    the mode sends over all members at once; hash_policy: `layer2`, `layer3+4`, …; members: interfaces, as listed;
+    up, down: those whose MII status is so; aggregators: distinct 802.3ad aggregators of the members; split: there
+    is more than one, so that some members carry nothing; active: the member in use in active-backup mode;
+    slowest_gbit_s, fastest_gbit_s: of the members that are up.
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("bond", "members")

@@ -180,5 +180,7 @@ def _wanted(kind: str, store: FactStore, measured: Assessment | None) -> list[st
     if kind not in ("cannot-tell", "suspect"):
         return []
     present = {type(fact).__name__ for fact in store}
+    if not measured and present & {"TrainingTrace", "GpuLoad", "StepTimes"}:
+        return ["training-summary"]
     wanted = [] if measured else ["collective-test"]
     return wanted + ([] if "NcclProcess" in present else ["nccl-process"])

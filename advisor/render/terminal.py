@@ -22,7 +22,9 @@ _COLOUR = {"fault": "bold red", "suspect": "bold magenta", "fine": "bold green",
 _READABLE = 110  # columns; longer lines of prose tire the eye
 _LABEL = 10  # cells of the column that labels stand in
 _BAR = 40  # cells of a bar at most
-_LOG_PREFIX = re.compile(r"^(?:\[[\d :.-]{10,30}\] )?\S{1,250}:\d{1,10}:\d{1,10} \[-?\d{1,4}\] (?:\S{1,80} )?NCCL (?:INFO|WARN) ")
+_LOG_PREFIX = re.compile(
+    r"^(?:\[[\d :.-]{10,30}\] )?\S{1,250}:\d{1,10}:\d{1,10} \[-?\d{1,4}\] (?:\S{1,80} )?NCCL (?:INFO|WARN) "
+)
 _ROOMY = 80  # columns from which two commands fit into the first ten lines
 _HEAD_LINES = 4  # of the summary: thousands of hosts must not push the first command out of sight
 _FEW = 3  # items of a kind before the rest is folded

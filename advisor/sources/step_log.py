@@ -102,10 +102,11 @@ _BATCH_PER_GPU = re.compile(
 )
 
 _HINT = re.compile(r"step|iter|epoch|batch|it/s|s/it|gpu|node|world", re.IGNORECASE)  # a cheap first test of a line
+# Begins with one set of letters, so that a search through a long log of something else takes no time.
 _SIGNATURE = re.compile(
-    r"(?:step|iter|epoch|batch)[^\n]{0,200}?\d\s?(?:ms|s|sec|seconds|msec)\b|iteration\s{1,9}\d{1,12}/|\d(?:s/it|it/s)"
-    r"|(?:samples?|tokens?|tok|images?|img|sequences?|examples?)(?:/| per |_per_)s|Epoch(?:\(train\))?:?\s{0,3}\[",
-    re.IGNORECASE,
+    r"[SsIiEeBbTt](?:(?:tep|ter|poch|atch)[^\n]{0,200}?\d\s?(?:ms|s|sec|seconds|msec)\b|teration\s{1,9}\d{1,12}/"
+    r"|(?:amples?|okens?|ok|mages?|mgs?|equences?|xamples?)(?:/| per |_per_)s|(?:/it|t/s)\b"
+    r"|poch(?:\(train\))?:?\s{0,3}\[)"
 )
 
 

@@ -52,7 +52,7 @@ def test_code_is_refused_and_does_not_run(protocol: int, tmp_path: Path) -> None
     assert "run" in read.problem
     assert not read.text
     assert not made.exists()
-    pickle.loads(data)  # Python's own reader does run them
+    pickle.loads(data)
     assert made.exists()
 
 
@@ -89,7 +89,9 @@ def test_every_cut_is_damage_and_never_a_crash() -> None:
             loads(data[:end])
 
 
-@pytest.mark.parametrize("body", [b".", b"a.", b"K\x01a.", b"(.", b"]K\x01", b"h\x07.", b"u.", b"}(K\x01u.", b"}]K\x01s."])
+@pytest.mark.parametrize(
+    "body", [b".", b"a.", b"K\x01a.", b"(.", b"]K\x01", b"h\x07.", b"u.", b"}(K\x01u.", b"}]K\x01s."]
+)
 def test_nonsense(body: bytes) -> None:
     with pytest.raises(UnsafePickleError):
         loads(b"\x80\x02" + body)

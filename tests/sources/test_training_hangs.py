@@ -75,7 +75,7 @@ def test_forms_of_step_lines(line: str, seconds: float) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["step {n} loss 2.31", "step {n} step_time 412", "step {n} elapsed 12.5 s", "timeout after {n} s", "iteration {n} of 5"],
+    ["step {n} loss 2.31", "step {n} step_time 412", "step {n} elapsed 12.5 s", "after {n} s", "iteration {n} of 5"],
 )
 def test_lines_that_say_no_time(line: str) -> None:
     assert steps(*(line.format(n=n) for n in range(4))) == []
@@ -103,7 +103,8 @@ def test_repeated_lines_of_a_timeout_are_one_fact() -> None:
 )
 def test_what_stood_before_a_timeout(before: str, expected: str | None) -> None:
     line = "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5, OpType=ALLREDUCE, Timeout(ms)=6)"
-    (fact,) = (f for f in load("torch-watchdog").parse(segment(f"{before}\n{line}")) if isinstance(f, CollectiveTimeout))
+    (fact,) = load("torch-watchdog").parse(segment(f"{before}\n{line}"))
+    assert isinstance(fact, CollectiveTimeout)
     assert fact.before == expected
 
 
