@@ -155,6 +155,15 @@ def _listed(value: str, name: str) -> bool:
     return not value.startswith("^") and name in re.split(r"[,:=]", value)
 
 
+def _selects(value: str, device: str) -> bool:
+    """Whether a NCCL_IB_HCA value takes a device: `=` exact names, `^` those to leave out, else prefixes; ports aside."""
+    leaves_out = value.startswith("^")
+    exact = value.lstrip("^").startswith("=")
+    names = [name.partition(":")[0] for name in value.lstrip("^=").split(",") if name]
+    named = device in names if exact else device.startswith(tuple(names))
+    return named != leaves_out
+
+
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "is": _same,
     "is_not": lambda value, other: value != other,
@@ -170,6 +179,7 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "has_match": lambda value, other: any(re.search(other, str(item)) for item in value),
     "first_matches": lambda value, other: bool(value) and re.search(other, str(value[0])) is not None,
     "lists": _listed,
+    "selects": _selects,
     "only": lambda value, other: bool(value) and all(item in other for item in value),
     "version_from": lambda value, other: _version(value) >= _version(other),
     "version_before": lambda value, other: _version(value) < _version(other),
