@@ -151,3 +151,20 @@ class RdmaCounters(Fact):
     rp_cnp_handled_delta: int | None = None
     rx_icrc_encapsulated: int | None = None
     rx_icrc_encapsulated_delta: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class LinkCarrier(Fact):
+    """How often a network interface lost and regained its link (`/sys/class/net`).
+
+    interface: None where the text does not name it; carrier: link now; carrier_changes: losses and returns since the
+    interface came to be; speed_gbit_s.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("interface",)
+    VOLATILE: ClassVar[tuple[str, ...]] = ("carrier_changes",)
+
+    interface: str | None = None
+    carrier: bool | None = None
+    carrier_changes: int | None = None
+    speed_gbit_s: float | None = None

@@ -12,6 +12,9 @@ from advisor.judge.confidence import Judged
 from advisor.judge.fixes import bindings, fill
 
 MOST = 4
+# What a check is worth: of a cause that is suspected, its first check more than its second; of a fact type that the
+# verdict cannot do without; of any other, one for each cause it would decide.
+_SUSPECTED, _WANTED = 60.0, 40.0
 # Seconds that a command's other costs are worth: root rights must be asked for, traffic needs idle nodes.
 _ROOT, _TRAFFIC = 5.0, 20.0
 
@@ -65,11 +68,11 @@ def next_checks(
     for cause in causes:
         if cause.id not in settled:
             for place, check in enumerate(pages[cause.id]["checks"]):
-                offer(check, {cause.id}, 12.0 / (1 + place), bindings(cause.supports))
+                offer(check, {cause.id}, _SUSPECTED / (1 + place), bindings(cause.supports))
     for name, decided in sorted(_open_by_fact(open_rules, settled).items()):
         if name in table:
             offer(table[name], decided, float(len(decided)), {})
     for name in wanted:
-        offer(table[name], set(), 40.0, {})
+        offer(table[name], set(), _WANTED, {})
     best = sorted(scored.values(), key=lambda item: (-item[0], item[1].command))
     return [check for _, check in best[:MOST]]
