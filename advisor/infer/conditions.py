@@ -156,7 +156,7 @@ def _listed(value: str, name: str) -> bool:
 
 
 def _selects(value: str, device: str) -> bool:
-    """Whether a NCCL_IB_HCA value takes a device: `=` exact names, `^` those to leave out, else prefixes; ports aside."""
+    """Whether a NCCL_IB_HCA value takes a device: `=` exact names, `^` those to leave out, else prefixes."""
     leaves_out = value.startswith("^")
     exact = value.lstrip("^").startswith("=")
     names = [name.partition(":")[0] for name in value.lstrip("^=").split(",") if name]
