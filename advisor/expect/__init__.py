@@ -16,6 +16,7 @@ from advisor.expect.scaling import scaling
 from advisor.expect.shape import Band, ClusterShape, Range
 from advisor.expect.slots import cards, with_carried
 from advisor.expect.soundness import true_busbw, void
+from advisor.expect.tcp_path import tcp_paths
 from advisor.expect.training import derive_training
 from advisor.facts import CollectiveTest, Fact, Gpu, NcclProcess, NcclRank, PciLink, RdmaPort, TopoPath
 from advisor.facts.store import FactStore
@@ -27,8 +28,8 @@ def derive(store: FactStore) -> list[Fact]:
     """Facts that follow from those of the store.
 
     Placed NcclRanks, an Assessment of every CollectiveTest with its Stages, summaries of traces, of the GPUs'
-    load and of hangs, the pairs of a scaling test, what PCIe links carry, cards with two ports, and the NICs that ranks
-    use.
+    load and of hangs, the pairs of a scaling test, what PCIe links carry, cards with two ports, the NICs that ranks
+    use, and what TCP tests of one path show together.
 
     The placed ranks have the identity of the ranks they complete: adding them to the store merges them.
     """
@@ -42,7 +43,7 @@ def derive(store: FactStore) -> list[Fact]:
         facts += assess(known, _alone(known, settings))
     facts += [*with_carried(store.of(PciLink)), *cards(store.of(RdmaPort), store.of(PciLink))]
     facts += uses(ranks, store.of(NcclProcess), store.of(Gpu), store.of(TopoPath))
-    return [*facts, *derive_training(store), *hangs(store), *scaling(store)]
+    return [*facts, *derive_training(store), *hangs(store), *scaling(store), *tcp_paths(store)]
 
 
 def _alone(of: Setting, settings: list[Setting]) -> float | None:

@@ -133,3 +133,50 @@ class GpuNicUse(Fact):
     near_used: bool | None = None
     gdr: bool | None = None
     relayed: bool | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class TcpPath(Fact):
+    """What TCP tests of one pair of addresses in one direction show together, with its interface, pings and sockets.
+
+    tool: tests of one tool only; local, peer: addresses; reverse: data came from the peer; interface, mtu_bytes: that
+    of `local`; line_gbit_s: its link speed, or that of the peer's where that is less; tool_version;
+    one_stream_gbit_s: the best run with one stream; many_streams_gbit_s, streams: the best run with the most streams;
+    ratio: many over one; each_share: one of the many streams over the one alone, 1 where streams do not disturb each
+    other; line_share: the best run over the line; retransmit_share, many_retransmit_share: of the two runs; cpu_share,
+    many_cpu_share: of the busier end in the two runs, 1 = one core; congestion; mss_bytes; rtt_us: the shortest known
+    (mean of the test, least of ping and of the sockets); window_bytes: the largest window that the receiver granted;
+    window_gbit_s: the most that windows of this size carry at rtt_us; window_share: the rate over that, near 1 where
+    the window limits; needed_bytes: line (without it the best run) x rtt_us; buffer_bytes, buffer_name: the least of
+    the kernel's limits on the way, `net.ipv4.tcp_wmem` of the sender and `net.ipv4.tcp_rmem` of the receiver.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("tool", "local", "peer", "reverse")
+
+    tool: str
+    local: str | None = None
+    peer: str
+    reverse: bool | None = None
+    interface: str | None = None
+    mtu_bytes: int | None = None
+    line_gbit_s: float | None = None
+    tool_version: str | None = None
+    one_stream_gbit_s: float | None = None
+    many_streams_gbit_s: float | None = None
+    streams: int | None = None
+    ratio: float | None = None
+    each_share: float | None = None
+    line_share: float | None = None
+    retransmit_share: float | None = None
+    many_retransmit_share: float | None = None
+    cpu_share: float | None = None
+    many_cpu_share: float | None = None
+    congestion: str | None = None
+    mss_bytes: int | None = None
+    rtt_us: float | None = None
+    window_bytes: int | None = None
+    window_gbit_s: float | None = None
+    window_share: float | None = None
+    needed_bytes: int | None = None
+    buffer_bytes: int | None = None
+    buffer_name: str | None = None

@@ -319,8 +319,9 @@ class TcpTest(Fact):
     sent_gbit_s: sums over the streams, 10^9 bit/s; slowest_interval_gbit_s, fastest_interval_gbit_s: sums over the
     streams in the intervals of half a second or more; retransmits; retransmit_share: of the segments sent, 0 to 1;
     mss_bytes; pmtu_bytes: least path MTU seen; mean_rtt_us; max_window_bytes: largest send window seen (snd_wnd, else
-    snd_cwnd); cpu_local_share, cpu_remote_share: of one core, 1 = 100 %; congestion: algorithm; error: what stopped
-    it; lost_share: UDP.
+    snd_cwnd); window_granted: it is the one the receiver granted, False where it is the congestion window;
+    cpu_local_share, cpu_remote_share: of one core, 1 = 100 %; congestion: algorithm; error: what stopped it;
+    lost_share: UDP.
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("test",)
@@ -348,6 +349,7 @@ class TcpTest(Fact):
     pmtu_bytes: int | None = None
     mean_rtt_us: float | None = None
     max_window_bytes: int | None = None
+    window_granted: bool | None = None
     cpu_local_share: float | None = None
     cpu_remote_share: float | None = None
     congestion: str | None = None

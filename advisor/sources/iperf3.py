@@ -207,14 +207,15 @@ def _largest(items: Iterable[dict[str, Any]], key: str) -> int | None:
     return max(values, default=None)
 
 
-def _window(data: dict[str, Any]) -> int | None:
+def _window(data: dict[str, Any]) -> tuple[int | None, bool | None]:
+    """The largest send window, and whether it is the receiver's; old versions know the congestion window alone."""
     sent = list(_streams(data, sends=True))
     ends = [end for stream in _dicts(_dig(data, "end", "streams")) if isinstance(end := stream.get("sender"), dict)]
     for key, end_key in (("snd_wnd", "max_snd_wnd"), ("snd_cwnd", "max_snd_cwnd")):
         found = [value for value in (_largest(sent, key), _largest(ends, end_key)) if value is not None]
         if found:
-            return max(found)
-    return None
+            return max(found), key == "snd_wnd"
+    return None, None
 
 
 def _mean_rtt(data: dict[str, Any]) -> float | None:
@@ -242,6 +243,7 @@ def _common(run: _Object, segment: Segment) -> TcpTest:
     streams = _positive(_dig(test, "num_streams"))
     target = _positive(_dig(test, "target_bitrate")) or _positive(_dig(start, "target_bitrate"))
     reverse = _real(_dig(test, "reverse"))
+    window, granted = _window(data)
     return TcpTest(
         test=segment.at(run.first), tool="iperf3", tool_version=version[1] if version else None,
         role="server" if server else "client", local=_words(_dig(start, "connected", 0, "local_host")), peer=peer,
@@ -250,7 +252,8 @@ def _common(run: _Object, segment: Segment) -> TcpTest:
         bidirectional=True if _real(_dig(test, "bidir")) else None,
         target_gbit_s=_gbit(target * (streams or 1)) if target else None,
         mss_bytes=_positive(_dig(start, "tcp_mss")) or _positive(_dig(start, "tcp_mss_default")),
-        pmtu_bytes=min(pmtus, default=None), mean_rtt_us=_mean_rtt(data), max_window_bytes=_window(data),
+        pmtu_bytes=min(pmtus, default=None), mean_rtt_us=_mean_rtt(data), max_window_bytes=window,
+        window_granted=granted,
         cpu_local_share=round(local / 100, 4) if local is not None else None,
         cpu_remote_share=round(remote / 100, 4) if remote is not None else None,
         congestion=_words(_dig(data, "end", "sender_tcp_congestion")), error=_words(data.get("error")),
@@ -326,6 +329,7 @@ def _parse_json(segment: Segment) -> Iterator[Fact | Problem]:
         if fact.bidirectional:
             second = replace(_common(run, segment), test=fact.test + " reverse", reverse=not fact.reverse)
             second.mean_rtt_us = second.max_window_bytes = second.pmtu_bytes = None  # of the other direction
+            second.window_granted = None
             _rates(second, run.data, "_bidir_reverse")
             yield second
         if run.damaged:
@@ -477,6 +481,7 @@ def _fill(fact: TcpTest, rows: list[_Row]) -> None:
         else:
             fact.received_gbit_s = mean
     fact.max_window_bytes = max((row.window for row in rows if row.window), default=None)
+    fact.window_granted = False if fact.max_window_bytes else None  # the column is Cwnd
     _share(fact)
 
 
