@@ -12,6 +12,7 @@ from advisor.expect.cluster import Setting, node_count, setting
 from advisor.expect.hangs import hangs
 from advisor.expect.placement import place
 from advisor.expect.rails import uses
+from advisor.expect.raw_link import raw_links
 from advisor.expect.scaling import scaling
 from advisor.expect.shape import Band, ClusterShape, Range
 from advisor.expect.slots import cards, with_carried
@@ -29,7 +30,8 @@ def derive(store: FactStore) -> list[Fact]:
 
     Placed NcclRanks, an Assessment of every CollectiveTest with its Stages, summaries of traces, of the GPUs'
     load and of hangs, the pairs of a scaling test, what PCIe links carry, cards with two ports, the NICs that ranks
-    use, and what TCP tests of one path show together.
+    use, what TCP tests of one path show together, and what
+    point-to-point tests got out of their lines.
 
     The placed ranks have the identity of the ranks they complete: adding them to the store merges them.
     """
@@ -43,7 +45,9 @@ def derive(store: FactStore) -> list[Fact]:
         facts += assess(known, _alone(known, settings))
     facts += [*with_carried(store.of(PciLink)), *cards(store.of(RdmaPort), store.of(PciLink))]
     facts += uses(ranks, store.of(NcclProcess), store.of(Gpu), store.of(TopoPath))
-    return [*facts, *derive_training(store), *hangs(store), *scaling(store), *tcp_paths(store)]
+    paths = list(tcp_paths(store))
+    facts += [*paths, *raw_links(store, paths)]
+    return [*facts, *derive_training(store), *hangs(store), *scaling(store)]
 
 
 def _alone(of: Setting, settings: list[Setting]) -> float | None:

@@ -17,6 +17,7 @@ from advisor.expect.collectives import (
 from advisor.expect.intra import nvls_possible, upper_bound
 from advisor.expect.latency import ring_latency_us, share_at_size, tree_latency_us
 from advisor.expect.products import product
+from advisor.expect.raw_link import roce_row
 from advisor.expect.shape import Band, Ceiling, ClusterShape, Nics, Range
 
 NEAR = ("PIX", "PXB")
@@ -91,7 +92,7 @@ def _wire(shape: ClusterShape, told: _Sum) -> tuple[Range, bool]:
     slow_efa = shape.fabric == "efa" and max(gbit_s for _, gbit_s in shape.nics) <= 100
     name = "efa-100" if slow_efa else shape.fabric or "ib"
     if shape.fabric == "roce" and shape.roce_mtu_bytes:
-        name = f"roce-{max(m for m in (1024, 2048, 4096) if m <= max(1024, shape.roce_mtu_bytes))}"
+        name = roce_row(shape.roce_mtu_bytes)
     elif shape.fabric == "roce":
         told.assume("roce-mtu")
     return Range.of(rows[name]), slow_efa

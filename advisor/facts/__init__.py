@@ -2,7 +2,7 @@
 
 from advisor.facts.base import Conflict, Fact, Origin, fact_name, field_names
 from advisor.facts.devices import GpuFailure, GpuNvlinks, GpuState, PciLink
-from advisor.facts.expectation import Assessment, Given, GpuNicUse, NicCard, Stage, TcpPath
+from advisor.facts.expectation import Assessment, Given, GpuNicUse, LinkDelivery, NicCard, Stage, TcpPath
 from advisor.facts.fabric import LinkCarrier, RdmaAbsent, RdmaCounters, RdmaPort, RoceGid
 from advisor.facts.hang import (
     CollectiveTimeout,
@@ -78,6 +78,7 @@ __all__ = [
     "KernelModule",
     "Limit",
     "LinkCarrier",
+    "LinkDelivery",
     "LoadSummary",
     "ModuleList",
     "NcclChoice",

@@ -180,3 +180,30 @@ class TcpPath(Fact):
     needed_bytes: int | None = None
     buffer_bytes: int | None = None
     buffer_name: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class LinkDelivery(Fact):
+    """What a point-to-point test got out of a network link, against the line.
+
+    test: that of the RdmaTest, or the first of the TcpTests of the path; tool; device: RDMA device or interface; peer;
+    gpu_memory: buffers on a GPU; measured_gbit_s: one way; line_gbit_s: of the slower end that is known;
+    payload_gbit_s: the most of the line that the payload can have, 10^9 bit/s; share: measured / payload; standing:
+    `in-band`, `low`, or `inconclusive` between them; why: the sum behind it; alone: nothing of NCCL, of a collective or
+    of training was read beside such tests.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("test",)
+
+    test: str
+    tool: str
+    device: str | None = None
+    peer: str | None = None
+    gpu_memory: bool | None = None
+    measured_gbit_s: float
+    line_gbit_s: float
+    payload_gbit_s: float
+    share: float
+    standing: str
+    why: str
+    alone: bool

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from advisor.data import phrase
-from advisor.facts import Assessment, Conflict, FactStore, Origin
+from advisor.facts import Assessment, Conflict, FactStore, LinkDelivery, Origin
 from advisor.findings import CauseReport, Diagnosis, Evidence, Finding, Normal, RuledOut
 from advisor.infer.engine import Inference, Proof
 from advisor.judge.accounting import account, decisive, gap, loss_shares
@@ -108,7 +108,30 @@ def _ruled_out(causes: Sequence[Judged]) -> list[RuledOut]:
     return [RuledOut(id=i, why=p.text(), evidence=_evidence(p.origins()[:2], False)) for i, p in first]
 
 
-def _summary(kind: str, reports: Sequence[CauseReport], assessment: Assessment | None) -> str:
+def _measured(assessment: Assessment | None, link: LinkDelivery | None) -> str:
+    """The figure that the verdict rests on, as a sentence: a collective before a link."""
+    if assessment is not None and assessment.standing is not None:
+        return phrase(
+            f"summary-measured-{assessment.standing}",
+            measured=f"{assessment.measured_gbyte_s:.3g}",
+            low=f"{assessment.expected_low_gbyte_s:.3g}",
+            high=f"{assessment.expected_high_gbyte_s:.3g}",
+            collective=assessment.collective or phrase("collective-unknown"),
+        )
+    if link is not None:
+        return phrase(
+            f"summary-link-{link.standing}",
+            tool=link.tool,
+            measured=f"{link.measured_gbit_s:.3g}",
+            line=f"{link.line_gbit_s:g}",
+            share=f"{link.measured_gbit_s / link.line_gbit_s:.0%}",
+        )
+    return ""
+
+
+def _summary(
+    kind: str, reports: Sequence[CauseReport], assessment: Assessment | None, link: LinkDelivery | None
+) -> str:
     """One or two sentences: the answer first, then the measurement."""
     first = reports[0] if reports else None
     where = ", ".join(first.hosts) if first and first.hosts else ""
@@ -122,16 +145,7 @@ def _summary(kind: str, reports: Sequence[CauseReport], assessment: Assessment |
         confidence=first.confidence if first else "",
         more=phrase("summary-more", count=len(reports) - 1) if len(reports) > 1 else "",
     )
-    if assessment is None or assessment.standing is None:
-        return text
-    figures = phrase(
-        f"summary-measured-{assessment.standing}",
-        measured=f"{assessment.measured_gbyte_s:.3g}",
-        low=f"{assessment.expected_low_gbyte_s:.3g}",
-        high=f"{assessment.expected_high_gbyte_s:.3g}",
-        collective=assessment.collective or phrase("collective-unknown"),
-    )
-    return f"{text} {figures}"
+    return f"{text} {_measured(assessment, link)}".strip()
 
 
 def diagnose(store: FactStore, inference: Inference, catalogue: Mapping[str, Any]) -> Diagnosis:
@@ -151,14 +165,16 @@ def diagnose(store: FactStore, inference: Inference, catalogue: Mapping[str, Any
     causes.sort(key=lambda c: tuple(value for _, value in order[c.id]))
     reports = [_report(c, pages[c.id], losses.get(c.id), also[c.id], order[c.id]) for c in causes]
     answered = any(p.rule.data["evidence"] == "proves" for p in about_normal)
-    kind = verdict(causes, pages, assessments, answered)
+    links = store.of(LinkDelivery)
+    kind = verdict(causes, pages, assessments, links, answered)
     shown = [r for r in reports if kind != "fine" or is_sure(next(c for c in causes if c.id == r.id))]
     roots = {c.id: c.caused_by[0] for c in causes if c.caused_by}
-    wanted = _wanted(kind, store, measured)
+    slowest = min(links, key=lambda link: (link.share, link.test), default=None)
+    wanted = _wanted(kind, store, measured, slowest)
     open_checks = next_checks(causes, ruled_out, inference.open, pages, catalogue["tables"]["checks"], wanted)
     return Diagnosis(
         verdict=kind,
-        summary=_summary(kind, shown, measured),
+        summary=_summary(kind, shown, measured, slowest),
         causes=reports,
         findings=_findings(about_causes, {**{c.id: c.id for c in causes}, **roots}),
         normal=_normal(about_normal),
@@ -175,12 +191,14 @@ def _still_open(causes: Sequence[Judged]) -> bool:
     return bool(causes) and all(cause.confidence != "confirmed" for cause in causes)
 
 
-def _wanted(kind: str, store: FactStore, measured: Assessment | None) -> list[str]:
+def _wanted(kind: str, store: FactStore, measured: Assessment | None, link: LinkDelivery | None) -> list[str]:
     """Fact types whose absence by itself keeps the verdict open."""
     if kind not in ("cannot-tell", "suspect"):
         return []
     present = {type(fact).__name__ for fact in store}
     if not measured and present & {"TrainingTrace", "GpuLoad", "StepTimes"}:
         return ["training-summary"]
+    if not measured and link is not None and link.standing == "low":
+        return ["pci-link", "ethernet-link" if link.tool.startswith("iperf") else "rdma-port"]
     wanted = [] if measured else ["collective-test"]
     return wanted + ([] if "NcclProcess" in present else ["nccl-process"])

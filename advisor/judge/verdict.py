@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from advisor.facts import Assessment
+from advisor.facts import Assessment, LinkDelivery
 from advisor.findings import Verdict
 from advisor.judge.confidence import Judged
 
@@ -18,18 +18,22 @@ def is_sure(cause: Judged) -> bool:
 
 
 def verdict(
-    causes: Sequence[Judged], pages: Mapping[str, Mapping[str, Any]], assessments: Sequence[Assessment], normal: bool
+    causes: Sequence[Judged],
+    pages: Mapping[str, Mapping[str, Any]],
+    assessments: Sequence[Assessment],
+    links: Sequence[LinkDelivery],
+    normal: bool,
 ) -> Verdict:
     """`normal`: a reading was recognised that answers the question by itself.
 
     A cause that only names a limit (compute-bound, a slot two ports share) is no fault; `fine` needs a sound
-    measurement in its band or such a reading, and no sound measurement below its band.
+    measurement in its band or such a reading, and no sound measurement, of a collective or of a link, below its band.
     """
     repairable = [cause for cause in causes if not pages[cause.id]["only_a_limit"]]
     if any(is_sure(cause) for cause in repairable):
         return "fault"
     sound = [a for a in assessments if a.sound]
-    low = any(a.standing == "low" for a in sound)
+    low = "low" in [*(a.standing for a in sound), *(link.standing for link in links)]
     limits = any(is_sure(cause) for cause in causes)
     if not low and (limits or normal or any(a.standing in HEALTHY for a in sound)):
         return "fine"
