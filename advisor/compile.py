@@ -212,7 +212,7 @@ def compile_catalogue(rules: Path, knowledge: Path) -> dict[str, Any]:
     sources = all_sources()
     catalogue: dict[str, Any] = {
         "facts": _fact_pages(sources),
-        "sources": {source.id: list(source.needles) for source in sources},
+        "sources": {s.id: {"needles": list(s.needles), "in_nccl_lines": s.in_nccl_lines} for s in sources},
         "rules": compile_rules(rules, values),
         "causes": _pages(knowledge / "causes", Cause),
         "messages": _pages(knowledge / "messages", MessagePage),

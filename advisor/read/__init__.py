@@ -46,7 +46,7 @@ class Reading:
 def _read_segment(segment: Segment, report: Understood) -> list[Fact]:
     """Facts of every source that recognises something in the segment; a source that crashes costs only itself."""
     facts: list[Fact] = []
-    for source in candidates(segment.searched):
+    for source in candidates(segment):
         segment.source = source.id
         try:
             if not source.recognises(segment):

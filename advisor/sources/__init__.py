@@ -12,7 +12,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from advisor.data import catalogue
-from advisor.sources.base import Source
+from advisor.sources.base import Segment, Source
 
 
 @cache
@@ -28,8 +28,9 @@ def all_sources() -> list[Source]:
     return sorted(map(load, names), key=lambda source: source.id)
 
 
-def candidates(text: str) -> Iterator[Source]:
-    """The sources whose output the text can hold, sorted by id."""
-    for source, needles in catalogue()["sources"].items():
-        if any(needle in text for needle in needles):
+def candidates(segment: Segment) -> Iterator[Source]:
+    """The sources whose output the segment can hold, sorted by id."""
+    for source, known in catalogue()["sources"].items():
+        text = segment.text if known["in_nccl_lines"] else segment.searched
+        if any(needle in text for needle in known["needles"]):
             yield load(source)

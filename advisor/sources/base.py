@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from advisor.facts import Fact, Origin
 
+_NCCL_LINE = re.compile(r"NCCL (?:INFO|WARN|TRACE|CALL) ")
+
 
 @dataclass(slots=True)
 class Segment:
@@ -31,6 +33,7 @@ class Segment:
     source: str = ""
     understood: set[int] = field(default_factory=set)
     _text: str | None = None
+    _searched: str | None = None
 
     @property
     def text(self) -> str:
@@ -41,8 +44,14 @@ class Segment:
 
     @property
     def searched(self) -> str:
-        """What tools are recognised in: the text, and the command where it does not stand in it."""
-        return self.text if self.command is None or self.command in self.text else f"{self.command}\n{self.text}"
+        """What tools are recognised in: the text without NCCL's own lines, and the command, made once.
+
+        Logs are long and nearly all of them is NCCL's; every signature would be searched in all of it.
+        """
+        if self._searched is None:
+            others = "\n".join(line for line in self.lines if not _NCCL_LINE.search(line))
+            self._searched = others if self.command is None else f"{self.command}\n{others}"
+        return self._searched
 
     def origin(self, first: int, last: int | None = None, text: str | None = None) -> Origin:
         """Origin of lines `first` to `last` (0-based indexes into `lines`, inclusive); marks them as understood."""
@@ -98,7 +107,8 @@ class Source:
     id: name of the module with `-` for `_`; title: the tool as people call it; facts: the types it can give;
     needles: strings of which at least one is in every such text (a cheap first test); signature: searched in the
     segment's text, says that this tool's output is in it; parse: facts and problems of a segment that matched, in
-    any order, never an exception on any text; commands: ways to collect it; versions: tool versions seen.
+    any order, never an exception on any text; commands: ways to collect it; versions: tool versions seen;
+    in_nccl_lines: NCCL's own lines are searched too.
     """
 
     id: str
@@ -109,8 +119,9 @@ class Source:
     parse: Callable[[Segment], Iterator[Fact | Problem]]
     commands: tuple[Command, ...] = ()
     versions: str = ""
+    in_nccl_lines: bool = False
 
     def recognises(self, segment: Segment) -> bool:
         """Whether this tool's output is in the segment."""
-        text = segment.searched
+        text = segment.text if self.in_nccl_lines else segment.searched
         return any(needle in text for needle in self.needles) and self.signature.search(text) is not None

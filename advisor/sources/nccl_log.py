@@ -506,4 +506,5 @@ SOURCE = Source(
     ),
     parse=parse,
     versions="NCCL 2.3 to 2.30, RCCL 2.20",
+    in_nccl_lines=True,
 )
