@@ -307,3 +307,20 @@ def test_on_a_terminal_it_is_rendered(run: Run, monkeypatch: pytest.MonkeyPatch)
     assert code == 0
     assert "| tool | prints |" not in out
     assert "Gb/s" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "title"),
+    [
+        (["nvidia-smi", "topo", "-m"], "nvidia-smi-topo"),
+        (["iperf3", "-P", "8"], "iperf3"),
+        (["ping", "-M", "do"], "ping"),
+        (["nsys", "-t", "nccl"], "nsys"),
+        (["sar", "-n", "DEV"], "sar"),
+    ],
+)
+def test_options_of_a_tool_are_part_of_the_topic(
+    words: list[str], title: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", *words]) == 0
+    assert f"`{title}" in capsys.readouterr().out

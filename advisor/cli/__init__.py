@@ -43,10 +43,21 @@ def parser(wanted: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
     return top
 
 
+def _parse(words: Sequence[str]) -> argparse.Namespace:
+    """The arguments; to `explain`, options of another tool are words of the topic: `explain ping -M do`."""
+    top = parser(words[:1])
+    args, unknown = top.parse_known_args(words)
+    if unknown and getattr(args, "topic", None):
+        args.topic = [word for word in words[1:] if word in unknown or word in args.topic]
+    elif unknown:
+        top.error(f"unrecognized arguments: {' '.join(unknown)}")
+    return args
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code. Errors a user can cause end as one message on stderr."""
     words = sys.argv[1:] if argv is None else list(argv)
-    args = parser(words[:1]).parse_args(words)
+    args = _parse(words)
     try:
         code: int = args.run(args)
         sys.stdout.flush()
