@@ -11,12 +11,32 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from advisor.facts import Fact, NcclProcess, NcclRank
+from advisor.facts import (
+    CollectiveTest,
+    CollectiveTimeout,
+    EnvVar,
+    Fact,
+    FlightRecord,
+    NcclChoice,
+    NcclGraph,
+    NcclMessage,
+    NcclProcess,
+    NcclRank,
+    RankFailure,
+    RasProblem,
+    RasReport,
+    StepTimes,
+)
 from advisor.read.split import short
 
 _NAMED = re.compile(
     r"(?:^|[._/ -])((?:node|host|worker|compute|server|dgx|hgx|gpu-?node|gpu(?=-?\d\d))-?\d+)(?=$|[._/ -])", re.I
 )
+# Facts about the processes of one run, beside NcclProcess and NcclRank.
+_OF_A_RUN = (
+    CollectiveTest, CollectiveTimeout, EnvVar, FlightRecord, NcclChoice, NcclGraph, NcclMessage, RankFailure,
+    RasProblem, RasReport, StepTimes,
+)  # fmt: skip
 Process = tuple[str, str | None, int | None]  # file, host, pid
 
 
@@ -144,8 +164,7 @@ def name_runs(facts: Sequence[Fact]) -> None:
 
 
 def _belongs_to_a_run(fact: Fact) -> bool:
-    kinds = ("NcclMessage", "NcclGraph", "NcclChoice", "CollectiveTest", "EnvVar")
-    return type(fact).__name__ in kinds and getattr(fact, "where", "log") in ("log", "launcher")
+    return isinstance(fact, _OF_A_RUN) and getattr(fact, "where", "log") in ("log", "launcher")
 
 
 def _join_only_run(facts: Sequence[Fact], run: str, ranks: Sequence[NcclRank]) -> None:
