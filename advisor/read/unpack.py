@@ -5,22 +5,21 @@ An input that cannot be used is a problem of that input only.
 
 from __future__ import annotations
 
-import gzip
 import sys
-import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.data import phrase
 from advisor.errors import UsageError
+from advisor.read.archive import MOST_FILES, ArchiveError, Budget, decompress, is_archive, members
 from advisor.read.decode import decode, is_binary
 from advisor.read.unpickle import UnsafePickleError, flight_record_text, is_flight_record
 
 STDIN = "-"
 # A log larger than this is no longer read whole; the limit also ends decompression bombs.
 MAX_BYTES = 512 * 1024 * 1024
-_GZIP = b"\x1f\x8b"
+_NESTED = 3  # archives within archives
 
 
 @dataclass(slots=True)
@@ -38,31 +37,41 @@ class Document:
     manifest: bool = False
 
 
-def _gunzip(data: bytes) -> bytes:
-    """Decompressed data, at most MAX_BYTES of it."""
-    out = bytearray()
-    unpacker = zlib.decompressobj(wbits=31)
-    while data:
-        out += unpacker.decompress(data, MAX_BYTES - len(out) + 1)
-        if len(out) > MAX_BYTES:
-            raise OverflowError
-        data = unpacker.unused_data if unpacker.eof else b""
-        if unpacker.eof and data.startswith(_GZIP):
-            unpacker = zlib.decompressobj(wbits=31)
+def _unusable(name: str, error: ArchiveError) -> Document:
+    return Document(name, problem=phrase(f"input-{error}", limit=MAX_BYTES >> 20, count=MOST_FILES))
+
+
+def unpack(name: str, data: bytes) -> list[Document]:
+    """One document, or those of an archive, named `ARCHIVE/FILE`."""
+    return list(_unpacked(name, data, Budget(MAX_BYTES), _NESTED))
+
+
+def _unpacked(name: str, data: bytes, budget: Budget, nested: int) -> Iterator[Document]:
+    try:
+        data = decompress(data, budget.bytes)
+        if not is_archive(data):
+            yield document(name, data)
+        elif not nested:
+            yield Document(name, problem=phrase("input-nested"))
         else:
-            break
-    return bytes(out)
+            for member in members(data, budget):
+                if not _passed_over(member.name):
+                    yield from _unpacked(f"{name}/{member.name}", member.data, budget, nested - 1)
+    except ArchiveError as error:
+        yield _unusable(name, error)
+
+
+def _passed_over(name: str) -> bool:
+    """Hidden files, which no tool's output is in."""
+    return any(part.startswith(".") for part in name.split("/"))
 
 
 def document(name: str, data: bytes) -> Document:
     """The text of some bytes, or the reason why they are none."""
-    if data.startswith(_GZIP):
-        try:
-            data = _gunzip(data)
-        except (zlib.error, gzip.BadGzipFile):
-            return Document(name, problem=phrase("input-bad-gzip"))
-        except OverflowError:
-            return Document(name, problem=phrase("input-too-large", limit=MAX_BYTES >> 20))
+    try:
+        data = decompress(data, MAX_BYTES)
+    except ArchiveError as error:
+        return _unusable(name, error)
     if is_flight_record(data):
         try:
             return Document(name, flight_record_text(data))
@@ -75,22 +84,22 @@ def document(name: str, data: bytes) -> Document:
     return Document(name, decode(data))
 
 
-def _read(path: Path, name: str) -> Document:
+def _read(path: Path, name: str) -> list[Document]:
     try:
         if path.stat().st_size > MAX_BYTES:
-            return Document(name, problem=phrase("input-too-large", limit=MAX_BYTES >> 20))
+            return [Document(name, problem=phrase("input-too-large", limit=MAX_BYTES >> 20))]
         if not path.is_file():
-            return Document(name, problem=phrase("input-no-file"))
-        return document(name, path.read_bytes())
+            return [Document(name, problem=phrase("input-no-file"))]
+        return unpack(name, path.read_bytes())
     except OSError as error:
-        return Document(name, problem=phrase("input-unreadable", reason=error.strerror or str(error)))
+        return [Document(name, problem=phrase("input-unreadable", reason=error.strerror or str(error)))]
 
 
 def _files(folder: Path) -> Iterator[Path]:
     """Files below a folder, sorted; hidden ones and links that lead elsewhere are passed over."""
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
-        if any(part.startswith(".") for part in inside.parts):
+        if _passed_over(inside.as_posix()):
             continue
         if path.is_file() and not (path.is_symlink() and not path.resolve().is_relative_to(folder.resolve())):
             yield path
@@ -114,10 +123,10 @@ def documents(paths: Iterable[str]) -> list[Document]:
         else:
             raise UsageError(phrase("no-such-path"), place=given, remedy=phrase("no-such-path-remedy"))
     names = [name for name, _ in found.values()]
-    read = []
+    read: list[Document] = []
     for name, place in found.values():
         if place is None:
-            read.append(document(name, sys.stdin.buffer.read(MAX_BYTES)))
+            read += unpack(name, sys.stdin.buffer.read(MAX_BYTES))
         else:
-            read.append(_read(place, name if names.count(name) == 1 else place.as_posix()))
+            read += _read(place, name if names.count(name) == 1 else place.as_posix())
     return sorted(read, key=lambda doc: (doc.name, doc.text))
