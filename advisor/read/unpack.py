@@ -14,6 +14,7 @@ from advisor.data import phrase
 from advisor.errors import UsageError
 from advisor.read.archive import MOST_FILES, ArchiveError, Budget, decompress, is_archive, members
 from advisor.read.decode import decode, is_binary
+from advisor.read.nsys import NsysError, is_sqlite, trace_text
 from advisor.read.unpickle import UnsafePickleError, flight_record_text, is_flight_record
 
 STDIN = "-"
@@ -77,6 +78,11 @@ def document(name: str, data: bytes) -> Document:
             return Document(name, flight_record_text(data))
         except UnsafePickleError as error:
             return Document(name, problem=phrase("input-unsafe-pickle", reason=str(error)))
+    if is_sqlite(data):
+        try:
+            return Document(name, trace_text(data))
+        except NsysError as error:
+            return Document(name, problem=phrase(f"input-sqlite-{error}"))
     if is_binary(data):
         return Document(name, problem=phrase("input-binary"))
     if not data.strip():
