@@ -13,7 +13,7 @@ from advisor.facts.hang import (
     RasProblem,
     RasReport,
 )
-from advisor.facts.host import EnvVar, Gpu, GpuTopology, NetInterface, TopoPath
+from advisor.facts.host import EnvVar, Gpu, GpuPeerAccess, GpuTopology, NetInterface, TopoPath
 from advisor.facts.measurement import CollectiveTest, PingTest, Point, RdmaPoint, RdmaTest, TcpTest
 from advisor.facts.nccl import Edge, NcclChoice, NcclGraph, NcclMessage, NcclProcess, NcclRank
 from advisor.facts.store import FactStore
@@ -38,7 +38,9 @@ from advisor.facts.system import (
 from advisor.facts.training import (
     Collective,
     InspectorCollective,
+    KernelTimes,
     LoadSummary,
+    LoggedCollective,
     ScalingPair,
     StepTimes,
     Throughput,
@@ -70,16 +72,19 @@ __all__ = [
     "GpuLoad",
     "GpuNicUse",
     "GpuNvlinks",
+    "GpuPeerAccess",
     "GpuState",
     "GpuTopology",
     "HangSummary",
     "InspectorCollective",
     "KernelEvent",
     "KernelModule",
+    "KernelTimes",
     "Limit",
     "LinkCarrier",
     "LinkDelivery",
     "LoadSummary",
+    "LoggedCollective",
     "ModuleList",
     "NcclChoice",
     "NcclGraph",

@@ -70,6 +70,26 @@ class GpuTopology(Fact):
 
 
 @dataclass(slots=True, kw_only=True)
+class GpuPeerAccess(Fact):
+    """Whether the GPUs of a host can reach each other (`nvidia-smi topo -p2p r|w|n|a|p`).
+
+    capability: `read`, `write`, `nvlink`, `atomics`, `pci`, None where the letter asked for is not shown: the table
+    does not name it; gpus: in the table; states: the distinct cells, sorted, of `OK`, `CNS` (chipset), `GNS` (GPU),
+    `TNS` (topology not supported), `NS`, `U` (unknown); pairs, refused_pairs: pairs of GPUs with a known state, and
+    those that are not OK in one direction or both; all_ok: None where none is refused and some are unknown.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("capability",)
+
+    capability: str | None = None
+    gpus: int
+    states: tuple[str, ...] = ()
+    pairs: int = 0
+    refused_pairs: tuple[str, ...] = ()
+    all_ok: bool | None = None
+
+
+@dataclass(slots=True, kw_only=True)
 class NetInterface(Fact):
     """A network interface of a host (`ip link`, `ip addr`, text or JSON).
 

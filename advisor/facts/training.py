@@ -28,6 +28,26 @@ class Collective:
 
 
 @dataclass(slots=True, kw_only=True)
+class KernelTimes(Fact):
+    """GPU time by kernel, summed over a profile (`nsys stats`): totals, so that overlap is not seen.
+
+    table: `FILE:LINE` of its header; kernels, nccl_kernels: launches; nccl_share: of the summed kernel time, 0 to 1;
+    nccl_median_us: of the NCCL kernel with the largest total; nccl_max_us: the longest of all; longest: the kernel with
+    the largest total.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("table",)
+
+    table: str
+    kernels: int | None = None
+    nccl_kernels: int | None = None
+    nccl_share: float | None = None
+    nccl_median_us: float | None = None
+    nccl_max_us: float | None = None
+    longest: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
 class TrainingTrace(Fact):
     """What a profiler recorded of one rank (PyTorch profiler, chrome trace).
 
@@ -238,3 +258,27 @@ class InspectorCollective(Fact):
     max_us: float | None = None
     busbw_gbyte_s: float | None = None
     max_busbw_gbyte_s: float | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class LoggedCollective(Fact):
+    """Calls of one collective at one size as a framework timed them on the host (DeepSpeed's comms logger).
+
+    log: `FILE:LINE` of the first; summary: it is a row of the table at the end, False where it was put together from
+    a line for each call; collective: `all_reduce`, `all_gather_into_tensor`, …; size_bytes: of the printed label, two
+    decimals; calls; mean_us: of the table a trimmed mean, with the time spent waiting for peers; total_us;
+    straggler_us: of that, waiting for the slowest rank, total, where asked for; algbw_gbyte_s: size over mean time, as
+    nccl-tests has it and not as printed (which is twice that), None for collectives whose size has another meaning.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("log", "collective", "size_bytes")
+
+    log: str
+    summary: bool
+    collective: str
+    size_bytes: int
+    calls: int
+    mean_us: float | None = None
+    total_us: float | None = None
+    straggler_us: float | None = None
+    algbw_gbyte_s: float | None = None

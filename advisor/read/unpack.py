@@ -12,6 +12,7 @@ from pathlib import Path
 
 from advisor.data import phrase
 from advisor.errors import UsageError
+from advisor.read import collection
 from advisor.read.archive import MOST_FILES, ArchiveError, Budget, decompress, is_archive, members
 from advisor.read.decode import decode, is_binary
 from advisor.read.nsys import NsysError, is_sqlite, trace_text
@@ -51,7 +52,7 @@ def _unpacked(name: str, data: bytes, budget: Budget, nested: int) -> Iterator[D
     try:
         data = decompress(data, budget.bytes)
         if not is_archive(data):
-            yield document(name, data)
+            yield from _parted(document(name, data))
         elif not nested:
             yield Document(name, problem=phrase("input-nested"))
         else:
@@ -60,6 +61,29 @@ def _unpacked(name: str, data: bytes, budget: Budget, nested: int) -> Iterator[D
                     yield from _unpacked(f"{name}/{member.name}", member.data, budget, nested - 1)
     except ArchiveError as error:
         yield _unusable(name, error)
+
+
+def _parted(whole: Document) -> list[Document]:
+    """The document itself, or what a collector's output or a bundle's list of hosts in it holds."""
+    if collection.is_listing(whole.text):
+        lost = collection.listed_problems(whole.text)
+        return [Document(f"{whole.name}/{host}", problem=text, host=host) for host, text in lost]
+    if not collection.is_collection(whole.text):
+        return [whole]
+    parts: list[Document] = []
+    for found in collection.collections(whole.text):
+        counted: dict[str, int] = {}
+        for entry in found.entries:
+            if entry.reading > 1:
+                continue  # the later reading of counters: facts hold no time yet, and two totals would seem to disagree
+            count = counted[entry.source] = counted.get(entry.source, 0) + 1
+            name = f"{whole.name}/{found.host}/{entry.source}{f'-{count}' if count > 1 else ''}.txt"
+            lines = "\n".join(part for part in (entry.output.removesuffix("\n"), entry.stderr) if part)
+            text = f"$ {entry.command}\n{lines}\n"
+            parts.append(Document(name, text, collection.problem(entry), found.host))
+        if not found.complete:
+            parts.append(Document(f"{whole.name}/{found.host}", problem=collection.reach_text("cut-short", "")))
+    return parts
 
 
 def _passed_over(name: str) -> bool:

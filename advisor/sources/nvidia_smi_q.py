@@ -58,7 +58,7 @@ _DEEPEST = 8
 
 
 @dataclass(slots=True)
-class _Block:
+class Block:
     """One GPU: values by path (`PCI/GPU Link Info/Link Width/Current`)."""
 
     bus_id: str
@@ -83,7 +83,7 @@ class _Reader:
     """Goes through the lines, keeping the path by indentation."""
 
     segment: Segment
-    blocks: list[_Block] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
     heads: list[dict[str, str]] = field(default_factory=lambda: [{}])
     path: list[tuple[int, str]] = field(default_factory=list)
 
@@ -98,7 +98,7 @@ class _Reader:
                 self.segment.skip(i)
             elif gpu:
                 head = self.heads[-1]
-                self.blocks.append(_Block(
+                self.blocks.append(Block(
                     pci_address(gpu[1]) or gpu[1], i, i, len(self.heads) - 1, head.get("Driver Version"),
                     head.get("CUDA Version"),
                 ))
@@ -131,7 +131,7 @@ class _Reader:
         self.segment.skip(i)
 
 
-def _reasons(block: _Block) -> tuple[str, ...] | None:
+def _reasons(block: Block) -> tuple[str, ...] | None:
     """Reasons that are active; None where the section is missing or without values."""
     found: dict[str, bool] = {}
     for path, text in block.values.items():
@@ -143,7 +143,7 @@ def _reasons(block: _Block) -> tuple[str, ...] | None:
     return tuple(name for name in _REASON_NAMES.values() if found.get(name)) if found else None
 
 
-def _ecc(block: _Block, span: str, *, corrected: bool) -> int | None:
+def _ecc(block: Block, span: str, *, corrected: bool) -> int | None:
     """Sum of the ECC errors of a span (`Volatile`, `Aggregate`), as new and as old drivers sort them."""
     counts, old_total = [], None
     for path, text in block.values.items():
@@ -159,7 +159,7 @@ def _ecc(block: _Block, span: str, *, corrected: bool) -> int | None:
     return sum(known) if known else old_total
 
 
-def _state(segment: Segment, block: _Block, index: int | None) -> GpuState:
+def _state(segment: Segment, block: Block, index: int | None) -> GpuState:
     get = block.get
     link = "PCI/GPU Link Info"
     power = ("GPU Power Readings", "Power Readings")
@@ -198,7 +198,7 @@ def _state(segment: Segment, block: _Block, index: int | None) -> GpuState:
     )
 
 
-def _gpu(block: _Block, index: int) -> Gpu:
+def _gpu(block: Block, index: int) -> Gpu:
     virtual = block.get("GPU Virtualization Mode/Virtualization Mode", "GPU Virtualization Mode/Virtualization mode")
     return Gpu(
         index=index, name=product_name(block.get("Product Name")), bus_id=block.bus_id, driver_version=block.driver,
@@ -207,7 +207,7 @@ def _gpu(block: _Block, index: int) -> Gpu:
     )
 
 
-def _indexes(segment: Segment, head: dict[str, str], blocks: list[_Block]) -> list[int | None]:
+def _indexes(segment: Segment, head: dict[str, str], blocks: list[Block]) -> list[int | None]:
     """Index of each block: its place, where the listing holds all GPUs, or the one that the command asked for."""
     if whole(head.get("Attached GPUs")) == len(blocks):
         return list(range(len(blocks)))
@@ -215,7 +215,7 @@ def _indexes(segment: Segment, head: dict[str, str], blocks: list[_Block]) -> li
     return [int(asked[1])] if asked and len(blocks) == 1 else [None] * len(blocks)
 
 
-def _listing(segment: Segment, head: dict[str, str], blocks: list[_Block]) -> Iterator[Fact | Problem]:
+def listing(segment: Segment, head: dict[str, str], blocks: list[Block]) -> Iterator[Fact | Problem]:
     """Facts of one run of the command."""
     for block, index in zip(blocks, _indexes(segment, head, blocks), strict=True):
         origin = replace(segment.origin(block.first), end=segment.numbers[block.last])
@@ -238,11 +238,11 @@ def parse(segment: Segment) -> Iterator[Fact | Problem]:
     """For each GPU what does not change, where its index is known, and its state."""
     reader = _Reader(segment)
     reader.read()
-    listings: list[list[_Block]] = [[] for _ in reader.heads]
+    listings: list[list[Block]] = [[] for _ in reader.heads]
     for block in reader.blocks:
         listings[block.listing].append(block)
     for head, blocks in zip(reader.heads, listings, strict=True):
-        yield from _listing(segment, head, blocks)
+        yield from listing(segment, head, blocks)
 
 
 SOURCE = Source(

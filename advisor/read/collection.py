@@ -1,0 +1,148 @@
+"""What a collector printed, as documents: one for each command that it ran, or a line that says why it ran none.
+
+The form is described in `advisor.collect.script`. Text before and between collections (a login banner, a second
+host's collection in the same file) is allowed. A collection that breaks off gives what it holds.
+
+A bundle also holds `collection.json`, which says of hosts how reaching them went:
+
+    {"advisor_collection": 1, "hosts": {"node07": {"state": "refused", "detail": "Connection refused"}}}
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from advisor.data import phrase
+from advisor.read.split import short
+
+MOST_TEXT = 16 * 1024 * 1024
+_FRAME = re.compile(r"^(@advisor\.\d+\.\d+) (open|run|stderr|exit|not|close)\b ?(.*)$", re.MULTILINE)
+_ENDED = (124, 137)  # by `timeout`, and by the signal that follows it
+LISTING = "collection.json"
+_LISTING = re.compile(r'\s{0,100}\{\s{0,100}"advisor_collection"')
+
+
+@dataclass(slots=True)
+class Entry:
+    """A command of a collection.
+
+    host: what the machine calls itself; source, reading, command, started (seconds since the epoch), output, stderr;
+    exit: None where the collection broke off; refused: `missing`, `root` or `late` where it was not run.
+    """
+
+    host: str
+    source: str
+    command: str
+    reading: int = 1
+    started: int = 0
+    output: str = ""
+    stderr: str = ""
+    exit: int | None = None
+    refused: str | None = None
+
+
+@dataclass(slots=True)
+class Collection:
+    """All that one run of the collector printed; complete: it came to its end."""
+
+    host: str
+    entries: list[Entry] = field(default_factory=list)
+    complete: bool = False
+
+
+def is_collection(text: str) -> bool:
+    """Whether a collector printed the text, or a part of it."""
+    return "@advisor." in text and any(m[2] == "open" for m in _FRAME.finditer(text))
+
+
+def is_listing(text: str) -> bool:
+    """Whether the text is the list of hosts of a bundle."""
+    return _LISTING.match(text) is not None
+
+
+def _command(words: str) -> str:
+    """The command as people type it; as it stands where its quoting is damaged."""
+    try:
+        return shlex.join(shlex.split(words))
+    except ValueError:
+        return words.strip()
+
+
+def _number(word: str) -> int:
+    return int(word) if word.isdecimal() else 0
+
+
+def collections(text: str) -> Iterator[Collection]:
+    """The collections in a text, in its order. Frames of another mark than the open one are taken as output."""
+    mark, found, entry = "", Collection(""), None
+    frames = [m for m in _FRAME.finditer(text)]
+    ours: list[re.Match[str]] = []
+    for frame in frames:
+        if frame[2] == "open":
+            mark = frame[1]
+        if frame[1] == mark:
+            ours.append(frame)
+    ends = [frame.start() for frame in ours[1:]] + [len(text)]
+    for frame, end in zip(ours, ends, strict=True):
+        body = text[frame.end() + 1 : end].removesuffix("\n")
+        kind, rest = frame[2], frame[3]
+        if kind == "open":
+            if found.host:
+                yield found
+            words = rest.split()
+            found, entry = Collection(short(words[1]) if len(words) > 1 else "unknown"), None
+        elif kind == "run":
+            source, reading, started, words_ = (rest.split(" ", 3) + [""] * 3)[:4]
+            entry = Entry(found.host, source, _command(words_), _number(reading), _number(started), body)
+            found.entries.append(entry)
+        elif kind == "not":
+            source, why, words_ = (rest.split(" ", 2) + [""] * 2)[:3]
+            found.entries.append(Entry(found.host, source, _command(words_), refused=why))
+        elif kind == "stderr" and entry is not None:
+            entry.stderr = body
+        elif kind == "exit" and entry is not None:
+            entry.exit, entry = _number(rest.partition(" ")[0]), None
+        elif kind == "close":
+            found.complete = True
+    if found.host:
+        yield found
+
+
+def problem(entry: Entry) -> str | None:
+    """Why a command gave nothing to read; None where it did."""
+    tool = entry.command.split(" ", 1)[0]
+    if entry.refused:
+        known = entry.refused if entry.refused in ("missing", "root", "late") else "late"
+        return phrase(f"collect-{known}", tool=tool, command=entry.command)
+    if entry.exit is None and not entry.output.strip():
+        return phrase("collect-broken-off", command=entry.command)
+    if entry.exit in _ENDED and not entry.output.strip():
+        return phrase("collect-ended", command=entry.command)
+    return None
+
+
+def listed_problems(text: str) -> Iterator[tuple[str, str]]:
+    """Of a bundle's list: hosts that gave nothing, or not all, and why."""
+    try:
+        hosts = json.loads(text)["hosts"]
+        rows = [(str(host), str(row["state"]), str(row.get("detail") or "")) for host, row in hosts.items()]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return
+    for host, state, detail in rows:
+        if state != "done":
+            yield host, reach_text(state, detail)
+
+
+STATES = (
+    "timeout", "no-route", "refused", "denied", "unknown-name", "host-key", "closed", "hangs", "cut-short", "garbage",
+    "no-shell", "no-program", "not-found", "disk-full", "too-much", "interrupted", "failed",
+)  # fmt: skip
+
+
+def reach_text(state: str, detail: str) -> str:
+    """How reaching a host went, as a line."""
+    return phrase(f"reach-{state if state in STATES else 'failed'}", detail=detail)
