@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent / "advisor"
 LAYERS = (
     {"cli", "__main__"},
     {"render", "explain", "ruletest"},
-    {"diagnosis"},
+    {"diagnosis", "why"},
     {"judge"},
     {"collect", "bench"},
     {"read"},

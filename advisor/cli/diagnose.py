@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from advisor.diagnosis import Outcome
     from advisor.facts import Fact
     from advisor.findings import Diagnosis
 
@@ -17,6 +20,7 @@ EXAMPLES = """examples:
   kubectl logs job-0 | advisor diagnose -    from a pipe
   advisor diagnose --collect                 look at this machine (reads only, makes no traffic)
   advisor diagnose job.log --format markdown -o report.md
+  advisor diagnose logs/ --why mtu-mismatch   the proof, down to file and line; --why-not for what was not named
   advisor diagnose nccl-tests.txt --given nodes=2,gpus_per_node=8,nics=8x400
 """
 
@@ -34,6 +38,9 @@ def register(command: argparse.ArgumentParser) -> None:
     command.add_argument("-o", "--output", metavar="FILE", help="write there instead of to standard output")
     command.add_argument("--rules", action="append", default=[], metavar="DIR", help="add or override rules from there")
     command.add_argument("--fail-on", choices=LEVELS, default="fault", help="what exits with 1 (default: fault)")
+    why = command.add_mutually_exclusive_group()
+    why.add_argument("--why", metavar="CAUSE", help="instead of the report: the rules that named it, with their proof")
+    why.add_argument("--why-not", metavar="CAUSE", help="the rules that did not, and the condition or fact they lack")
     command.add_argument("-v", "--verbose", action="store_true", help="show everything, nothing folded")
     command.set_defaults(run=run)
 
@@ -87,6 +94,28 @@ def _render(diagnosis: Diagnosis, args: argparse.Namespace) -> str | None:
     return None
 
 
+def _reasons(outcome: Outcome, data: Mapping[str, Any], args: argparse.Namespace) -> str:
+    """The answer to --why or --why-not. Raises UsageError for a cause that does not exist."""
+    import json
+
+    from advisor.data import phrase
+    from advisor.diagnosis import compiled_rules
+    from advisor.errors import UsageError
+    from advisor.infer.conditions import near
+    from advisor.render.reasons import lines
+    from advisor.why import as_record, reasons
+
+    cause = args.why or args.why_not
+    if cause not in data["causes"]:
+        remedy = phrase("why-unknown-cause-remedy", near=near(cause, data["causes"]))
+        raise UsageError(phrase("why-unknown-cause", cause=cause), remedy=remedy)
+    found = reasons(outcome, compiled_rules(data), cause)
+    if args.json or args.format == "json":
+        return json.dumps({"cause": cause, "reasons": [as_record(reason) for reason in found]}, indent=1) + "\n"
+    named = next((c.confidence for c in outcome.diagnosis.causes if c.id == cause), None)
+    return "\n".join(lines(cause, named, "why" if args.why else "why-not", found)).rstrip() + "\n"
+
+
 def run(args: argparse.Namespace) -> int:
     """Read, diagnose, print; the exit code says what was found."""
     from pathlib import Path
@@ -111,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
     outcome = diagnose(inputs, parse_given(args.given), data)
     for problem in outcome.inference.problems:
         print(f"advisor: {problem}", file=sys.stderr)
-    text = _render(outcome.diagnosis, args)
+    text = _reasons(outcome, data, args) if args.why or args.why_not else _render(outcome.diagnosis, args)
     if text is not None and args.output:
         Path(args.output).write_text(text, encoding="utf-8")
     elif text is not None:

@@ -104,11 +104,12 @@ class Open:
 
 @dataclass(slots=True)
 class Inference:
-    """Everything the rules said."""
+    """Everything the rules said; known: the conclusions that later conditions could ask for."""
 
     proofs: list[Proof] = field(default_factory=list)
     open: list[Open] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    known: set[Known] = field(default_factory=set)
 
 
 def show(value: object) -> str:
@@ -159,7 +160,7 @@ def _try(rule: CompiledRule, subject: Fact, ctx: Context) -> Proof | Open | None
 def infer(facts: Iterable[Fact], rules: Sequence[CompiledRule]) -> Inference:
     """All conclusions of the rules on the facts. A rule that crashes is reported, and the others still run."""
     ctx = Context(facts)
-    result = Inference()
+    result = Inference(known=ctx.found)
     broken: set[str] = set()
     ready = []
     for rule in rules:
