@@ -11,6 +11,7 @@ from advisor.expect.assess import assess, expected_busbw
 from advisor.expect.cluster import Setting, node_count, setting
 from advisor.expect.hangs import hangs
 from advisor.expect.placement import place
+from advisor.expect.port_use import port_uses
 from advisor.expect.rails import uses
 from advisor.expect.raw_link import raw_links
 from advisor.expect.scaling import scaling
@@ -30,8 +31,8 @@ def derive(store: FactStore) -> list[Fact]:
 
     Placed NcclRanks, an Assessment of every CollectiveTest with its Stages, summaries of traces, of the GPUs'
     load and of hangs, the pairs of a scaling test, what PCIe links carry, cards with two ports, the NICs that ranks
-    use, what TCP tests of one path show together, and what
-    point-to-point tests got out of their lines.
+    use, what TCP tests of one path show together, what
+    point-to-point tests got out of their lines, and how full the ports were.
 
     The placed ranks have the identity of the ranks they complete: adding them to the store merges them.
     """
@@ -46,7 +47,7 @@ def derive(store: FactStore) -> list[Fact]:
     facts += [*with_carried(store.of(PciLink)), *cards(store.of(RdmaPort), store.of(PciLink))]
     facts += uses(ranks, store.of(NcclProcess), store.of(Gpu), store.of(TopoPath))
     paths = list(tcp_paths(store))
-    facts += [*paths, *raw_links(store, paths)]
+    facts += [*paths, *raw_links(store, paths), *port_uses(store)]
     return [*facts, *derive_training(store), *hangs(store), *scaling(store)]
 
 

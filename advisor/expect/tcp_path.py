@@ -5,6 +5,7 @@ The arithmetic is that of RFC 7323: a sender has at most one window on its way i
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -111,6 +112,16 @@ def _window(path: TcpPath, test: TcpTest) -> None:
         path.needed_bytes = int(fastest * path.rtt_us * 1000 / 8)
 
 
+def _loss(path: TcpPath) -> None:
+    """Mathis et al. 1997: with losses of share p a stream carries about MSS / RTT x sqrt(3/2 / p).
+
+    The round trip is the shortest one, so a queue that overflows (a rate limit) leaves the rate far below this.
+    """
+    if path.mss_bytes and path.rtt_us and path.retransmit_share:
+        limit = path.mss_bytes * 8 / path.rtt_us / 1000 * math.sqrt(1.5 / path.retransmit_share)
+        path.loss_limit_share = _share(path.one_stream_gbit_s, limit)
+
+
 def _buffers(path: TcpPath, test: TcpTest, known: _Surroundings) -> None:
     """The least kernel limit on the way, of the ends whose settings are known."""
     far = _owner(path.peer, known.interfaces)
@@ -157,6 +168,7 @@ def _path(tests: Sequence[TcpTest], known: _Surroundings) -> TcpPath:
     path.line_share = _share(max(_rate(test) for test in tests), path.line_gbit_s)
     _round_trip(path, first, known)
     _window(path, first)
+    _loss(path)
     _buffers(path, first, known)
     return path
 

@@ -1,9 +1,9 @@
 """All fact types, by name. A new kind of fact is a class in one of these modules, imported here."""
 
 from advisor.facts.base import Conflict, Fact, Origin, fact_name, field_names
-from advisor.facts.devices import GpuFailure, GpuNvlinks, GpuState, PciLink
-from advisor.facts.expectation import Assessment, Given, GpuNicUse, LinkDelivery, NicCard, Stage, TcpPath
-from advisor.facts.fabric import LinkCarrier, RdmaAbsent, RdmaCounters, RdmaPort, RoceGid
+from advisor.facts.devices import GpuDiagnostic, GpuFailure, GpuNvlinks, GpuState, PciLink
+from advisor.facts.expectation import Assessment, Given, GpuNicUse, LinkDelivery, NicCard, PortUse, Stage, TcpPath
+from advisor.facts.fabric import LibfabricProvider, LinkCarrier, RdmaAbsent, RdmaCounters, RdmaPort, RoceGid
 from advisor.facts.hang import (
     CollectiveTimeout,
     FlightEntry,
@@ -13,7 +13,7 @@ from advisor.facts.hang import (
     RasProblem,
     RasReport,
 )
-from advisor.facts.host import EnvVar, Gpu, GpuPeerAccess, GpuTopology, NetInterface, TopoPath
+from advisor.facts.host import EnvVar, Gpu, GpuPeerAccess, GpuTopology, LaunchCommand, NetInterface, TopoPath
 from advisor.facts.measurement import CollectiveTest, PingTest, Point, RdmaPoint, RdmaTest, TcpTest
 from advisor.facts.nccl import Edge, NcclChoice, NcclGraph, NcclMessage, NcclProcess, NcclRank
 from advisor.facts.store import FactStore
@@ -21,9 +21,11 @@ from advisor.facts.system import (
     Bond,
     CpuFrequency,
     CpuInfo,
+    CpuLoad,
     EthernetLink,
     Filesystem,
     GpuLoad,
+    KernelCommandLine,
     KernelEvent,
     KernelModule,
     Limit,
@@ -58,6 +60,7 @@ __all__ = [
     "Conflict",
     "CpuFrequency",
     "CpuInfo",
+    "CpuLoad",
     "Edge",
     "EnvVar",
     "EthernetLink",
@@ -68,6 +71,7 @@ __all__ = [
     "FlightRecord",
     "Given",
     "Gpu",
+    "GpuDiagnostic",
     "GpuFailure",
     "GpuLoad",
     "GpuNicUse",
@@ -77,9 +81,12 @@ __all__ = [
     "GpuTopology",
     "HangSummary",
     "InspectorCollective",
+    "KernelCommandLine",
     "KernelEvent",
     "KernelModule",
     "KernelTimes",
+    "LaunchCommand",
+    "LibfabricProvider",
     "Limit",
     "LinkCarrier",
     "LinkDelivery",
@@ -99,6 +106,7 @@ __all__ = [
     "PciLink",
     "PingTest",
     "Point",
+    "PortUse",
     "RankFailure",
     "RasProblem",
     "RasReport",

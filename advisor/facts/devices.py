@@ -140,3 +140,23 @@ class PciLink(Fact):
     iommu_group: int | None = None
     carries_low_gbit_s: float | None = None
     carries_high_gbit_s: float | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class GpuDiagnostic(Fact):
+    """One test of DCGM's diagnostic on a host (`dcgmi diag`).
+
+    test: as printed, lower case (`pcie`, `memory bandwidth`, `denylist`); category: `deployment`, `integration`,
+    `hardware`, `stress`, where printed; status: the worst of all GPUs, `fail`, `warn`, `pass`, `skip`; failed: it is
+    fail; failed_gpus: DCGM's numbers of the GPUs that failed or were warned of, empty where the test names none;
+    message: the first warning.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("test",)
+
+    test: str
+    category: str | None = None
+    status: str | None = None
+    failed: bool | None = None
+    failed_gpus: tuple[int, ...] = ()
+    message: str | None = None

@@ -177,6 +177,7 @@ class TcpPath(Fact):
     window_bytes: int | None = None
     window_gbit_s: float | None = None
     window_share: float | None = None
+    loss_limit_share: float | None = None
     needed_bytes: int | None = None
     buffer_bytes: int | None = None
     buffer_name: str | None = None
@@ -207,3 +208,23 @@ class LinkDelivery(Fact):
     standing: str
     why: str
     alone: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class PortUse(Fact):
+    """How full a network port was over a stretch of time (RDMA counters read twice, or `sar -n DEV`). Derived.
+
+    device: RDMA device with its port, `mlx5_0/1`, or interface; rdma: read from RDMA counters, so that kernel bypass is
+    seen; sample: names the readings; seconds: how long, None where the text does not say; gbit_s: the busier direction,
+    mean over the time (`sar`: median of its busy readings); line_gbit_s; share: gbit_s / line.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("device", "sample")
+
+    device: str
+    sample: str
+    rdma: bool
+    seconds: float | None = None
+    gbit_s: float
+    line_gbit_s: float
+    share: float

@@ -168,3 +168,21 @@ class LinkCarrier(Fact):
     carrier: bool | None = None
     carrier_changes: int | None = None
     speed_gbit_s: float | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class LibfabricProvider(Fact):
+    """A provider of libfabric on a host (`fi_info`).
+
+    provider: `efa`, `verbs`, `tcp`, `shm`, …, layered ones as printed (`tcp;ofi_rxm`), `any` where fi_info found none
+    at all; available: False where it was asked for and not found; domains: devices, sorted, without the suffix of the
+    endpoint (`rdmap0s6-rdm` -> `rdmap0s6`); devices: how many; endpoints: `FI_EP_RDM`, …, sorted.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("provider",)
+
+    provider: str
+    available: bool
+    domains: tuple[str, ...] = ()
+    devices: int = 0
+    endpoints: tuple[str, ...] = ()

@@ -141,3 +141,28 @@ class EnvVar(Fact):
     value: str
     where: str
     in_ranks: bool | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class LaunchCommand(Fact):
+    """A command line that starts the processes of a job (mpirun, srun, torchrun, deepspeed).
+
+    launch: `FILE:LINE`; launcher: `mpirun`, `srun`, `torchrun`, `deepspeed`, …; processes: that it starts in all,
+    nodes, per_node: as its options say or as follows from two of them, None where variables or the scheduler say it;
+    hosts: named on the line, ranges as written (`node[01-04]`); rendezvous: address of torchrun's meeting point;
+    program: what it starts, without its folder; gpus_per_process: `-g` times `-t` of nccl-tests; largest_bytes: its
+    `-e`.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("launch",)
+
+    launch: str
+    launcher: str
+    processes: int | None = None
+    nodes: int | None = None
+    per_node: int | None = None
+    hosts: tuple[str, ...] = ()
+    rendezvous: str | None = None
+    program: str | None = None
+    gpus_per_process: int | None = None
+    largest_bytes: int | None = None

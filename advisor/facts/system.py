@@ -393,3 +393,51 @@ class Service(Fact):
     state: str | None = None
     detail: str | None = None
     reason: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class CpuLoad(Fact):
+    """What the processors of a host did over the readings of one run of a monitor (`mpstat`).
+
+    sample: `FILE:LINE` where they begin; readings: how many, 0 where only averages were printed; a single one may be
+    the mean since the machine started. Means over all CPUs, 0 to 1: user_share, system_share, softirq_share (most of it
+    receives packets), iowait_share, steal_share (taken by the hypervisor), idle_share. cpus: rows of single CPUs,
+    None where only `all` was printed; of these, by mean: busiest_cpu and busiest_share (not idle);
+    busiest_softirq_cpu and busiest_softirq_share: near 1, one CPU receives all it can.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("sample",)
+
+    sample: str
+    readings: int = 0
+    cpus: int | None = None
+    user_share: float | None = None
+    system_share: float | None = None
+    softirq_share: float | None = None
+    iowait_share: float | None = None
+    steal_share: float | None = None
+    idle_share: float | None = None
+    busiest_cpu: int | None = None
+    busiest_share: float | None = None
+    busiest_softirq_cpu: int | None = None
+    busiest_softirq_share: float | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class KernelCommandLine(Fact):
+    """What the kernel was started with (`/proc/cmdline`, the kernel log's `Command line:`).
+
+    iommu: `off`, `on` (translates every transfer), `pass-through` (devices use physical addresses, as without), as
+    the options say, None where they say nothing and the kernel's own choice holds; pcie_aspm: value of that option;
+    acs_override: pcie_acs_override or pci=config_acs/disable_acs_redir, which take ACS off; isolated_cpus: isolcpus,
+    as printed; hugepages: reserved at start; options: those that matter here, as printed, sorted.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ()
+
+    iommu: str | None = None
+    pcie_aspm: str | None = None
+    acs_override: bool | None = None
+    isolated_cpus: str | None = None
+    hugepages: int | None = None
+    options: tuple[str, ...] = ()
