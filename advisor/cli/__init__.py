@@ -18,8 +18,10 @@ from advisor.errors import AdvisorError
 
 COMMANDS = {
     "diagnose": "find the cause in logs, tool output or on this machine",
+    "collect": "collect what hosts say into a bundle, reading only",
     "explain": "explain a cause, a message, a variable, a tool or a concept",
     "facts": "show what was understood of some inputs",
+    "watch": "say what limits a running job, again and again",
     "bench": "measure all_reduce with PyTorch alone",
     "rules": "check, test, list and show rules",
 }
