@@ -20,6 +20,7 @@ COMMANDS = {
     "diagnose": "find the cause in logs, tool output or on this machine",
     "collect": "collect what hosts say into a bundle, reading only",
     "explain": "explain a cause, a message, a variable, a tool or a concept",
+    "expect": "say what this hardware should reach, and how to measure it",
     "facts": "show what was understood of some inputs",
     "watch": "say what limits a running job, again and again",
     "bench": "measure all_reduce with PyTorch alone",

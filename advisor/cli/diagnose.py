@@ -6,12 +6,16 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from advisor.cli.collect import add_reach, reach_of, show_only
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from advisor.collect.reach import Reach
     from advisor.diagnosis import Outcome
     from advisor.facts import Fact
     from advisor.findings import Diagnosis
+    from advisor.read.unpack import Document
 
 FORMATS = ("terminal", "markdown", "json")
 LEVELS = {"fault": ("fault",), "suspect": ("fault", "suspect"), "never": ()}
@@ -19,10 +23,24 @@ EXAMPLES = """examples:
   advisor diagnose logs/                     a folder of anything: logs, tool output, mixed
   kubectl logs job-0 | advisor diagnose -    from a pipe
   advisor diagnose --collect                 look at this machine (reads only, makes no traffic)
+  advisor diagnose --hosts node[01-16]       look at these by ssh (reads only, makes no traffic)
   advisor diagnose job.log --format markdown -o report.md
   advisor diagnose logs/ --why mtu-mismatch   the proof, down to file and line; --why-not for what was not named
   advisor diagnose nccl-tests.txt --given nodes=2,gpus_per_node=8,nics=8x400
 """
+
+
+def _collected(args: argparse.Namespace, reach: Reach) -> list[Document]:
+    """What the hosts named say; what became of each is on stderr and in the inventory."""
+    from pathlib import Path
+    from tempfile import TemporaryDirectory
+
+    from advisor.cli.collect import collect_into
+    from advisor.read.unpack import documents
+
+    with TemporaryDirectory(prefix="advisor-") as folder:
+        collect_into(Path(folder), reach.targets(), args)
+        return documents([folder])
 
 
 def register(command: argparse.ArgumentParser) -> None:
@@ -31,6 +49,7 @@ def register(command: argparse.ArgumentParser) -> None:
     command.epilog = EXAMPLES
     command.add_argument("paths", nargs="*", metavar="PATH", help="files or folders; - for standard input")
     command.add_argument("--collect", action="store_true", help="add what this machine says; reads only, no traffic")
+    add_reach(command)
     command.add_argument("--given", action="append", default=[], metavar="KEY=VALUE,...",
                          help="what the files do not say: nodes, gpus_per_node, nics (8x400), gpu, fabric")  # fmt: skip
     command.add_argument("--format", choices=FORMATS, default="terminal")
@@ -125,9 +144,14 @@ def run(args: argparse.Namespace) -> int:
     from advisor.errors import UsageError
     from advisor.read.unpack import documents
 
-    if not args.paths and not args.collect and not args.given:
+    if show_only(args):
+        return 0
+    reach = reach_of(args)
+    if not args.paths and not args.collect and not args.given and not reach.any:
         raise UsageError(phrase("nothing-given"), remedy=phrase("nothing-given-remedy"))
     inputs = documents(args.paths)
+    if reach.any:
+        inputs = [*inputs, *_collected(args, reach)]
     if args.collect:
         from advisor.collect.local import collect
 

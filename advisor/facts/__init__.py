@@ -3,7 +3,15 @@
 from advisor.facts.base import Conflict, Fact, Origin, fact_name, field_names
 from advisor.facts.devices import GpuDiagnostic, GpuFailure, GpuNvlinks, GpuState, PciLink
 from advisor.facts.expectation import Assessment, Given, GpuNicUse, LinkDelivery, NicCard, PortUse, Stage, TcpPath
-from advisor.facts.fabric import LibfabricProvider, LinkCarrier, RdmaAbsent, RdmaCounters, RdmaPort, RoceGid
+from advisor.facts.fabric import (
+    LibfabricProvider,
+    LinkCarrier,
+    NicCounters,
+    RdmaAbsent,
+    RdmaCounters,
+    RdmaPort,
+    RoceGid,
+)
 from advisor.facts.hang import (
     CollectiveTimeout,
     FlightEntry,
@@ -100,6 +108,7 @@ __all__ = [
     "NcclRank",
     "NetInterface",
     "NicCard",
+    "NicCounters",
     "NicRate",
     "NumaNode",
     "Origin",

@@ -171,6 +171,41 @@ class LinkCarrier(Fact):
 
 
 @dataclass(slots=True, kw_only=True)
+class NicCounters(Fact):
+    """Counters that the driver keeps of an Ethernet interface (`ethtool -S`, mlx5_core and ena).
+
+    interface: None where the command does not name it; reading: `FILE:LINE`. Totals since the driver was loaded, so
+    that only their growth proves a present fault; None where this driver has no such counter. rx_out_of_buffer: no
+    receive buffer was free; rx_discards, tx_discards: packets dropped at the port; rx_crc_errors, rx_symbol_errors;
+    rx_uncorrected_symbols: left after FEC; rx_oversize: longer than the MTU; link_downs; rx_pause, tx_pause: global
+    pause frames; rx_priority_pause, tx_priority_pause: PFC frames, all priorities together; tx_pause_storms;
+    bandwidth_in_exceeded, bandwidth_out_exceeded, packet_rate_exceeded: packets queued or dropped by the limits of a
+    cloud instance.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("interface", "reading")
+
+    interface: str | None = None
+    reading: str
+    rx_out_of_buffer: int | None = None
+    rx_discards: int | None = None
+    tx_discards: int | None = None
+    rx_crc_errors: int | None = None
+    rx_symbol_errors: int | None = None
+    rx_uncorrected_symbols: int | None = None
+    rx_oversize: int | None = None
+    link_downs: int | None = None
+    rx_pause: int | None = None
+    tx_pause: int | None = None
+    rx_priority_pause: int | None = None
+    tx_priority_pause: int | None = None
+    tx_pause_storms: int | None = None
+    bandwidth_in_exceeded: int | None = None
+    bandwidth_out_exceeded: int | None = None
+    packet_rate_exceeded: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
 class LibfabricProvider(Fact):
     """A provider of libfabric on a host (`fi_info`).
 

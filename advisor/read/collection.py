@@ -19,9 +19,8 @@ from dataclasses import dataclass, field
 from advisor.data import phrase
 from advisor.read.split import short
 
-MOST_TEXT = 16 * 1024 * 1024
-_FRAME = re.compile(r"^(@advisor\.\d+\.\d+) (open|run|stderr|exit|not|close)\b ?(.*)$", re.MULTILINE)
-_ENDED = (124, 137)  # by `timeout`, and by the signal that follows it
+_FRAME = re.compile(r"^(@advisor\.\d+\.\d+) (open|run|stderr|exit|not|close)\b ?(.*?)\r?$", re.MULTILINE)
+_ENDED = (124, 137, 143)  # by `timeout`, by the signal that follows it, by busybox's `timeout`
 LISTING = "collection.json"
 _LISTING = re.compile(r'\s{0,100}\{\s{0,100}"advisor_collection"')
 
@@ -76,40 +75,66 @@ def _number(word: str) -> int:
     return int(word) if word.isdecimal() else 0
 
 
-def collections(text: str) -> Iterator[Collection]:
-    """The collections in a text, in its order. Frames of another mark than the open one are taken as output."""
-    mark, found, entry = "", Collection(""), None
-    frames = [m for m in _FRAME.finditer(text)]
-    ours: list[re.Match[str]] = []
-    for frame in frames:
+def _frames(text: str) -> Iterator[re.Match[str]]:
+    """The frame lines; those of another mark than the open one are output."""
+    mark = ""
+    for frame in _FRAME.finditer(text):
         if frame[2] == "open":
             mark = frame[1]
         if frame[1] == mark:
-            ours.append(frame)
-    ends = [frame.start() for frame in ours[1:]] + [len(text)]
-    for frame, end in zip(ours, ends, strict=True):
-        body = text[frame.end() + 1 : end].removesuffix("\n")
-        kind, rest = frame[2], frame[3]
+            yield frame
+
+
+def _words(rest: str, count: int) -> list[str]:
+    """So many words and the rest of the line; empty ones where it is cut off."""
+    return (rest.split(" ", count) + [""] * count)[: count + 1]
+
+
+def _opened(rest: str) -> Collection:
+    _, host, *_ = _words(rest, 2)
+    return Collection(short(host) or "unknown")
+
+
+def _started(found: Collection, rest: str, output: str) -> Entry:
+    source, reading, started, words = _words(rest, 3)
+    return Entry(found.host, source, _command(words), _number(reading), _number(started), output)
+
+
+def _refused(found: Collection, rest: str) -> Entry:
+    source, why, words = _words(rest, 2)
+    return Entry(found.host, source, _command(words), refused=why)
+
+
+def collections(text: str) -> Iterator[Collection]:
+    """The collections in a text, in its order."""
+    frames = list(_frames(text))
+    ends = [*(frame.start() for frame in frames), len(text)][1:]
+    found: Collection | None = None
+    for frame, end in zip(frames, ends, strict=True):
+        kind, rest, body = frame[2], frame[3], text[frame.end() + 1 : end].removesuffix("\n")
         if kind == "open":
-            if found.host:
+            if found is not None:
                 yield found
-            words = rest.split()
-            found, entry = Collection(short(words[1]) if len(words) > 1 else "unknown"), None
-        elif kind == "run":
-            source, reading, started, words_ = (rest.split(" ", 3) + [""] * 3)[:4]
-            entry = Entry(found.host, source, _command(words_), _number(reading), _number(started), body)
-            found.entries.append(entry)
-        elif kind == "not":
-            source, why, words_ = (rest.split(" ", 2) + [""] * 2)[:3]
-            found.entries.append(Entry(found.host, source, _command(words_), refused=why))
-        elif kind == "stderr" and entry is not None:
-            entry.stderr = body
-        elif kind == "exit" and entry is not None:
-            entry.exit, entry = _number(rest.partition(" ")[0]), None
-        elif kind == "close":
-            found.complete = True
-    if found.host:
+            found = _opened(rest)
+        elif found is not None:
+            _add(found, kind, rest, body)
+    if found is not None:
         yield found
+
+
+def _add(found: Collection, kind: str, rest: str, body: str) -> None:
+    """Put what follows a frame line where it belongs."""
+    last = found.entries[-1] if found.entries else None
+    if kind == "run":
+        found.entries.append(_started(found, rest, body))
+    elif kind == "not":
+        found.entries.append(_refused(found, rest))
+    elif kind == "stderr" and last is not None:
+        last.stderr = body
+    elif kind == "exit" and last is not None:
+        last.exit = _number(rest.partition(" ")[0])
+    elif kind == "close":
+        found.complete = True
 
 
 def problem(entry: Entry) -> str | None:

@@ -1,13 +1,11 @@
 """DeepSpeed's comms logger: a line for each collective, and the table of `deepspeed.comm.log_summary()`.
 
 UNVERIFIED in part: read from DeepSpeed's source, no real log at hand. `Gbps` are decimal gigabits, sizes are binary
-labels with two decimals; printed all-reduce throughput counts the size twice, so ours is worked out from size and time.
+labels with two decimals; printed all-reduce throughput counts the size twice, so ours comes from size and time.
 
-    >>> SAMPLE = '''Comm. Op            Message Size        Count               Total Latency(ms)   Avg Latency(ms)     \
-tput_avg (Gbps)     busbw_avg (Gbps)
+    >>> SAMPLE = '''Comm. Op  Message Size  Count  Total Latency(ms)  Avg Latency(ms)  tput_avg (Gbps)  busbw_avg (Gbps)
     ... all_reduce
-    ...                     64.0 MB             20                  80.0                4.0                 268.4 \
-              251.7
+    ...              64.0 MB       20     80.0               4.0              268.4            251.7
     ... '''
     >>> segment = Segment("train.log", SAMPLE.splitlines(), range(1, 99))
     >>> [(f.collective, f.size_bytes, f.calls, f.mean_us, f.algbw_gbyte_s) for f in parse(segment)]
@@ -27,7 +25,9 @@ from advisor.sources.base import Problem, Segment, Source
 _LONGEST_LINE = 600
 _HEADER = re.compile(r"Comm\. Op\s+Message Size\s+Count\s+(\S.*)")
 _NAME = re.compile(r"(?:\[.{1,200}\] )?([a-z][a-z_0-9]{2,60})(?: \| \[Caller Func: \S{1,80}\])?\s*")
-_ROW = re.compile(r"\s+(\d{1,6}(?:\.\d{1,3})?) ?([KMGT]?B)\s+(\d{1,12})((?:\s+\d{1,15}(?:\.\d{1,6})?(?:e[+-]\d\d)?){2,4})\s*")
+_ROW = re.compile(
+    r"\s+(\d{1,6}(?:\.\d{1,3})?) ?([KMGT]?B)\s+(\d{1,12})((?:\s+\d{1,15}(?:\.\d{1,6})?(?:e[+-]\d\d)?){2,4})\s*"
+)
 _CALL = re.compile(
     r"comm op: ([a-z]\w{1,60})(?: \| \[Caller Func: \S{1,80}\])? \| time ?\(ms\): (\d{1,12}(?:\.\d{1,6})?)"
     r" \| msg size: (\d{1,6}(?:\.\d{1,3})?) ?([KMGT]?B)\b"
@@ -55,7 +55,7 @@ def _algbw(collective: str, size: int, mean_us: float) -> float | None:
 
 def _row(segment: Segment, i: int, row: re.Match[str], name: str, *, straggler: bool) -> LoggedCollective:
     """A row of the table: total, straggler total where shown, mean."""
-    values = [float(text) * 1e3 for text in row[4].split()]
+    values = [round(float(text) * 1e3, 3) for text in row[4].split()]
     mean, size = values[2 if straggler else 1], _bytes(row[1], row[2])
     return LoggedCollective(
         origins=(segment.origin(i),), log=segment.at(i), summary=True, collective=name, size_bytes=size,
@@ -117,7 +117,9 @@ SOURCE = Source(
     title="DeepSpeed comms logger",
     facts=(LoggedCollective,),
     needles=("comm op: ", "Comm. Op"),
-    signature=re.compile(r"comm op: [a-z]\w{1,60}[^\n]{0,100} \| time ?\(ms\): |Comm\. Op[ \t]+Message Size[ \t]+Count"),
+    signature=re.compile(
+        r"comm op: [a-z]\w{1,60}[^\n]{0,100} \| time ?\(ms\): |Comm\. Op[ \t]+Message Size[ \t]+Count"
+    ),
     parse=parse,
-    versions="0.9 to 0.15, from the source",
+    versions="UNVERIFIED: layout from the source",
 )

@@ -341,8 +341,13 @@ def _parse_json(segment: Segment) -> Iterator[Fact | Problem]:
 _CONNECTING = re.compile(r"Connecting to host (\S{1,255}), port \d+")
 _ACCEPTED = re.compile(r"Accepted connection from (\S{1,255}), port \d+")
 _CONNECTED = re.compile(
-    r"\[ *\d+\](?:\[[TR]X-[CS]\])? local (\S{1,100}) port \d+ connected (?:to|with) (\S{1,100}) port \d+"
+    r"\[ *\d+\](?:\[[TR]X-[CS]\])? local (\S{1,100}) port \d+ connected to (\S{1,100}) port \d+"
 )
+# iperf2: its rows look alike, but its first lines do not.
+_FOREIGN = re.compile(
+    r"Client connecting to |Server listening on (?:TCP|UDP) port|\] local \S{1,100} port \d+ connected with "
+)
+_OURS = re.compile(r"Server listening on \d|^iperf 3\.|iperf3: ")
 _ROW = re.compile(
     r"\[ *(?P<id>\d+|SUM)\](?:\[(?P<role>[TR]X-[CS])\])? +(?P<from>\d+\.\d\d)- ?(?P<to>\d+\.\d\d) +sec +"
     r"[\d.]{1,12} [KMGT]?Bytes +(?P<rate>[\d.]{1,12}) (?P<unit>[KMGT]?)(?P<kind>bits|Bytes)/sec(?P<rest>.{0,200})$"
@@ -541,6 +546,7 @@ class _Reader:
         self.runs: list[_Text] = []
         self.version: str | None = None
         self.mss: int | None = None
+        self.foreign = False  # inside a block of iperf2
 
     @property
     def run(self) -> _Text | None:
@@ -566,6 +572,16 @@ class _Reader:
         self.segment.skip(index)
 
     def _line(self, index: int, line: str) -> None:
+        if _FOREIGN.search(line):
+            self.foreign = True
+            if self.run is not None:
+                self.run.ended = True
+        elif any(first.search(line) for first in (_CONNECTED, _CONNECTING, _ACCEPTED, _OURS)):
+            self.foreign = False
+        if not self.foreign:
+            self._own(index, line)
+
+    def _own(self, index: int, line: str) -> None:
         if m := _ROW.search(line):
             self._row(index, m)
         elif m := _CONNECTED.search(line):

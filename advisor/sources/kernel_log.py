@@ -35,7 +35,9 @@ _RELATIVE = re.compile(r"^\[ *\+(\d{1,9}\.\d{1,9})\] ?")
 _CTIME = re.compile(r"^\[([A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ?")
 _MINUTE = re.compile(r"^\[([A-Z][a-z]{2} ?\d{1,2} \d\d:\d\d)\] ?")  # dmesg -H, once a minute
 _ISO = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?) ")
-_SYSLOG = re.compile(r"^([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) ")
+_SYSLOG = re.compile(r"^([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d)(\.\d{1,6})? ")  # journalctl -o short-precise: .123456
+_FULL = re.compile(r"^[A-Z][a-z]{2} (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?) \S{1,8} ")  # -o short-full
+_UNIX = re.compile(r"^(\d{10}\.\d{6}) ")  # -o short-unix
 _WRITER = re.compile(r"^(?:([A-Za-z][\w.-]{0,100}) )?kernel(?:\[\d+\])?: ")
 
 
@@ -64,6 +66,15 @@ def _iso(text: str) -> float | None:
         return None
 
 
+def _writer(stamp: _Stamp, text: str) -> str:
+    """The text behind `node01 kernel: `, whose host goes into the stamp."""
+    writer = _WRITER.match(text)
+    if not writer:
+        return text
+    stamp.host = writer[1].partition(".")[0] if writer[1] else stamp.host
+    return text[writer.end() :]
+
+
 def _stamp(line: str, before: float) -> tuple[_Stamp, str]:
     """The time of a line, and its message; `before` is the time so far, for lines that print the difference."""
     stamp = _Stamp()
@@ -71,13 +82,14 @@ def _stamp(line: str, before: float) -> tuple[_Stamp, str]:
     if m := _ISO.match(text):
         stamp = _Stamp("iso", m[1], _iso(m[1]))
     elif m := _SYSLOG.match(text):
-        stamp = _Stamp("syslog", m[1], _date(f"2000 {m[1]}", "%Y %b %d %H:%M:%S"))
+        seconds = _date(f"2000 {m[1]}", "%Y %b %d %H:%M:%S")
+        stamp = _Stamp("syslog", m[1] + (m[2] or ""), None if seconds is None else seconds + float(m[2] or 0))
+    elif m := _FULL.match(text):
+        stamp = _Stamp("full", m[1], _iso(m[1]))
+    elif m := _UNIX.match(text):
+        stamp = _Stamp("unix", m[1], float(m[1]))
     if m:
-        text = text[m.end() :]
-        writer = _WRITER.match(text)
-        if writer:
-            stamp.host = writer[1].partition(".")[0] if writer[1] else None
-            text = text[writer.end() :]
+        text = _writer(stamp, text[m.end() :])
     text = _LEVEL.sub("", text, count=1)
     if m := _UPTIME.match(text):
         stamp = stamp if stamp.text else _Stamp("uptime", m[1], float(m[1]))
@@ -88,7 +100,7 @@ def _stamp(line: str, before: float) -> tuple[_Stamp, str]:
     elif m := _MINUTE.match(text):
         stamp = _Stamp("relative", m[1], before)
     if m and not text.startswith("<"):
-        text = text[m.end() :]
+        text = _writer(stamp, text[m.end() :])  # journalctl -o short-monotonic names the host here
     return stamp, _LEVEL.sub("", text, count=1)
 
 

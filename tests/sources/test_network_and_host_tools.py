@@ -101,6 +101,27 @@ def test_failed_iperf3_takes_its_peer_from_the_command() -> None:
     assert fact.error == "unable to connect to server: No route to host"
 
 
+def test_iperf3_leaves_blocks_of_iperf2_alone() -> None:
+    older = """------------------------------------------------------------
+Client connecting to 10.4.0.2, TCP port 5001
+------------------------------------------------------------
+[  3] local 10.4.0.1 port 50110 connected with 10.4.0.2 port 5001
+[ ID] Interval       Transfer     Bandwidth
+[  3] 0.00-10.00 sec  10.9 GBytes  9.36 Gbits/sec
+"""
+    newer = """Connecting to host 10.4.0.2, port 5201
+[  5] local 10.4.0.1 port 50120 connected to 10.4.0.2 port 5201
+[ ID] Interval           Transfer     Bitrate         Retr
+[  5]   0.00-10.00  sec  10.8 GBytes  9.28 Gbits/sec    3             sender
+[  5]   0.00-10.04  sec  10.8 GBytes  9.25 Gbits/sec                  receiver
+"""
+    assert facts("iperf3", older) == []
+    for text in (older + newer, newer + older, older + newer + older):
+        (fact,) = facts("iperf3", text)
+        assert isinstance(fact, TcpTest)
+        assert (fact.received_gbit_s, fact.retransmits) == (9.25, 3)
+
+
 @pytest.mark.parametrize(
     "name", ["HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "WANDB_API_KEY", "UCX_AUTH_TOKEN", "SLURM_JWT", "NCCL_X_PASSWORD"]
 )
