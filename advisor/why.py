@@ -76,7 +76,8 @@ def reasons(outcome: Outcome, rules: Sequence[CompiledRule], cause: str) -> list
             proofs = [proof for proof in outcome.inference.proofs if proof.rule.id == rule.id]
             found += [_fired(proof, ctx) for proof in proofs[:_SUBJECTS]] or _not_fired(rule, ctx)
     order = {"fired": 0, "note": 1, "open": 2, "silent": 3, "no-facts": 4}
-    return sorted(found, key=lambda reason: (order[reason.state], reason.rule))
+    weight = {"proves": 0, "refutes": 1, "suggests": 2}
+    return sorted(found, key=lambda reason: (order[reason.state], weight[reason.evidence], reason.rule))
 
 
 def as_record(reason: Reason) -> Mapping[str, Any]:

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LEAST, _MOST = 2, 3600
+EXAMPLES = """examples:
+  advisor watch --log train.log           until Ctrl-C
+  advisor watch --once --json             one reading for a script
+"""
 
 
 def _seconds(text: str) -> int:
@@ -24,6 +28,7 @@ def register(command: argparse.ArgumentParser) -> None:
     command.description = (
         "Reads network ports, GPUs and a log of this machine again and again and says what limits the job. Reads only."
     )
+    command.epilog = EXAMPLES
     command.add_argument("--interval", type=_seconds, default=10, metavar="SECONDS", help="of a reading (default: 10)")
     command.add_argument("--log", metavar="FILE", help="the training log, for the time of a step")
     command.add_argument("--once", action="store_true", help="one reading, then end")

@@ -27,8 +27,8 @@ def verdict(
     """`normal`: a reading was recognised that answers the question by itself.
 
     A cause that only names a limit (compute-bound, a slot two ports share) is no fault; `fine` needs a sound
-    measurement in its band or such a reading, and no sound measurement, of a collective or of a link, below its band. A reading does
-    not outweigh the suspicion of a fault, as a measurement does.
+    measurement in its band or such a reading, and no sound measurement, of a collective or of a link, below its
+    band. A reading does not outweigh the suspicion of a fault, as a measurement does.
     """
     repairable = [cause for cause in causes if not pages[cause.id]["only_a_limit"]]
     if any(is_sure(cause) for cause in repairable):
