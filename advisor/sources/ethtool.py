@@ -1,7 +1,7 @@
 """`ethtool IFACE`: the link of an Ethernet interface.
 
 Seen: ethtool 4 to 6.15, bare metal and virtual interfaces. Speeds are printed in Mb/s; `Unknown!` is unknown. The
-other listings of ethtool (-i, -S, -g, …) are not read here.
+other listings of ethtool are not read here; -S is ethtool-stats.
 
     >>> SAMPLE = '''Settings for ens6f0:
     ... 	Supported link modes:   25000baseCR/Full

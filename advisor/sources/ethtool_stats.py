@@ -23,6 +23,7 @@ from advisor.facts import Fact, NicCounters
 from advisor.sources.base import Command, Problem, Segment, Source
 
 _ROW = re.compile(r"^\s{1,12}([A-Za-z0-9_.\[\]-]{1,80}): (\d{1,20})\s*$")
+_CUT = re.compile(r"^\s{3,12}[A-Za-z0-9_.\[\]-]{1,80}:?\s*$")
 _INTERFACE = re.compile(r"\bethtool (?:-S|--statistics) ([a-zA-Z][\w.@:-]{0,60})")
 _PRIORITY_PAUSE = re.compile(r"^(rx|tx)_prio\d_pause$")
 _FIELDS = {
@@ -50,31 +51,34 @@ def _field(name: str) -> str | None:
     return _FIELDS.get(name)
 
 
-def _block(segment: Segment, first: int) -> NicCounters | None:
-    """The counters below a title; None where none of them is kept."""
-    values: dict[str, int] = {}
-    last = first
+def _block(segment: Segment, first: int) -> Iterator[Fact | Problem]:
+    """The counters below a title; no fact where none of them is kept."""
+    facts = NicCounters(reading=segment.at(first))
+    last, known = first, False
     for index in range(first + 1, len(segment.lines)):
-        m = _ROW.match(segment.lines[index][:200])
+        line = segment.lines[index][:200]
+        m = _ROW.match(line)
         if m is None:
+            if _CUT.match(line):
+                segment.skip(index)
+                yield Problem(segment.numbers[index], "a counter without its value")
             break
         last = index
         if field := _field(m[1]):
-            values[field] = values.get(field, 0) + int(m[2])
+            setattr(facts, field, (getattr(facts, field) or 0) + int(m[2]))
+            known = True
+    facts.origins = (segment.origin(first, last),)
     named = _INTERFACE.search(segment.command or "")
-    origin = segment.origin(first, last)
-    if not values:
-        return None
-    return NicCounters(
-        interface=named[1] if named else None, reading=segment.at(first), origins=(origin,), **values
-    )
+    facts.interface = named[1] if named else None
+    if known:
+        yield facts
 
 
 def parse(segment: Segment) -> Iterator[Fact | Problem]:
     """One fact a `NIC statistics:` block, over all queues and priorities."""
     for index, line in enumerate(segment.lines):
-        if line.strip() == "NIC statistics:" and (counters := _block(segment, index)):
-            yield counters
+        if line.strip() == "NIC statistics:":
+            yield from _block(segment, index)
 
 
 SOURCE = Source(

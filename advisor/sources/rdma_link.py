@@ -33,13 +33,15 @@ def parse(segment: Segment) -> Iterator[Fact | Problem]:
             continue
         values = dict(_PAIR.findall(m[3]))
         state, sm_lid = values.get("state"), values.get("sm_lid", "")
-        if state is None:
+        if state not in _STATES:
+            segment.skip(index)
+            yield Problem(segment.numbers[index], "a port whose state is cut off or not known")
             continue
         yield RdmaPort(
-            device=m[1], port=int(m[2]), state=state if state in _STATES else None,
+            device=m[1], port=int(m[2]), state=state,
             phys_state=_PHYS_STATES.get(values.get("physical_state", "")),
             sm_lid=int(sm_lid) if sm_lid.isdecimal() else None, origins=(segment.origin(index),),
-        )
+        )  # fmt: skip
 
 
 SOURCE = Source(
