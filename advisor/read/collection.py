@@ -14,7 +14,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from advisor.data import phrase
 from advisor.read.split import short
@@ -22,6 +22,8 @@ from advisor.read.split import short
 _FRAME = re.compile(r"^(@advisor\.\d+\.\d+) (open|run|stderr|exit|not|close)\b ?(.*?)\r?$", re.MULTILINE)
 _ENDED = (124, 137, 143)  # by `timeout`, by the signal that follows it, by busybox's `timeout`
 LISTING = "collection.json"
+# Sources that make two readings in one text into growth over a time.
+PAIRED = ("perfquery", "rdma-counters")
 _LISTING = re.compile(r'\s{0,100}\{\s{0,100}"advisor_collection"')
 
 
@@ -135,6 +137,22 @@ def _add(found: Collection, kind: str, rest: str, body: str) -> None:
         last.exit = _number(rest.partition(" ")[0])
     elif kind == "close":
         found.complete = True
+
+
+def paired(entries: list[Entry]) -> Iterator[Entry]:
+    """The entries, with both readings of counters as the output of one command where a source reads them so.
+
+    Of other counters the second reading is left out: two totals would seem to disagree.
+    """
+    later = {(entry.source, entry.command): entry for entry in entries if entry.reading > 1}
+    for entry in entries:
+        second = later.get((entry.source, entry.command))
+        passed = second.started - entry.started if second else 0
+        if entry.reading == 1 and entry.source in PAIRED and second is not None and passed > 0:
+            command = f"{entry.command}; sleep {passed}; {entry.command}"
+            yield replace(entry, command=command, output=f"{entry.output.rstrip()}\n{second.output}")
+        elif entry.reading <= 1:
+            yield entry
 
 
 def problem(entry: Entry) -> str | None:

@@ -73,9 +73,7 @@ def _parted(whole: Document) -> list[Document]:
     parts: list[Document] = []
     for found in collection.collections(whole.text):
         counted: dict[str, int] = {}
-        for entry in found.entries:
-            if entry.reading > 1:
-                continue  # the later reading of counters: facts hold no time yet, and two totals would seem to disagree
+        for entry in collection.paired(found.entries):
             count = counted[entry.source] = counted.get(entry.source, 0) + 1
             name = f"{whole.name}/{found.host}/{entry.source}{f'-{count}' if count > 1 else ''}.txt"
             lines = "\n".join(part for part in (entry.output.removesuffix("\n"), entry.stderr) if part)
