@@ -400,7 +400,9 @@ class NotShown:
 class Quantified:
     """How many facts of a type in a scope meet a condition: at least one, none, or a number compared.
 
-    No fact of the type in the scope is unknown, not zero, unless a witness shows that it would have been read.
+    No fact of the type in the scope is unknown, not zero, unless a witness shows that it would have been read. `among`
+    narrows what counts as being there to be asked: of pings only the large ones, of measurements those that say
+    something. Facts that do not meet it are as good as not read.
     """
 
     word: str  # exists, none or count
@@ -411,6 +413,7 @@ class Quantified:
     where: All
     operator: str = "at_least"
     operand: Constant = Constant(1)
+    among: All = All(())
 
     def asks(self) -> Iterator[tuple[str, str]]:
         """Those of the facts it is about."""
@@ -423,7 +426,10 @@ class Quantified:
         unsure = 0
         if subject is None:  # an earlier quantifier found nothing to bind
             return hits, unsure, False
-        candidates = ctx.scope(self.kind, self.within, subject)
+        candidates = [
+            fact for fact in ctx.scope(self.kind, self.within, subject)
+            if not self.among.parts or self.among.test({**b, self.name: fact}, ctx) is not False
+        ]  # fmt: skip
         for fact in candidates:
             if fact is subject:
                 continue
@@ -662,7 +668,7 @@ class Builder:
         return Constant(self.thresholds[name], name)
 
     def _quantified(self, word: str, spec: object, path: Path) -> Quantified:
-        allowed = {"within", "where", "of"} | ({"is"} if word == "count" else set())
+        allowed = {"within", "where", "of", "among"} | ({"is"} if word == "count" else set())
         if not isinstance(spec, dict):
             raise ConditionError(path, "expected `variable: fact-type`, with `within` and `where`")
         names = [key for key in spec if key not in allowed]
@@ -676,16 +682,17 @@ class Builder:
         subject = str(spec.get("of", self.subject))
         if subject not in self.variables:
             raise ConditionError((*path, "of"), f"unknown variable {subject}{near(subject, self.variables)}")
-        if word != "exists" and mentions(spec.get("where"), "finding"):
+        if word != "exists" and (mentions(spec.get("where"), "finding") or mentions(spec.get("among"), "finding")):
             raise ConditionError(path, "a finding cannot be counted or negated: the order of rules would matter")
         inner = Builder(self.thresholds, {**self.variables, name: kind}, subject)
         where = inner.all(spec["where"], (*path, "where")) if "where" in spec else All(())
+        among = inner.all(spec["among"], (*path, "among")) if "among" in spec else All(())
         if word != "none":
             self.variables[name] = kind
         if word != "count":
-            return Quantified(word, name, kind, within, subject, where)
+            return Quantified(word, name, kind, within, subject, where, among=among)
         operator, operand = self._number(spec.get("is"), (*path, "is"))
-        return Quantified(word, name, kind, within, subject, where, operator, operand)
+        return Quantified(word, name, kind, within, subject, where, operator, operand, among)
 
     def _number(self, spec: object, path: Path) -> tuple[str, Constant]:
         if not isinstance(spec, dict) or len(spec) != 1 or next(iter(spec)) not in NUMERIC:
