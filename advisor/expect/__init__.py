@@ -6,9 +6,10 @@ Pure functions of facts; the only figures they read are the reference tables of 
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 
-from advisor.expect.assess import assess, expected_busbw
-from advisor.expect.cluster import Setting, node_count, setting
+from advisor.expect.assess import assess, expected_busbw, repaired
+from advisor.expect.cluster import Setting, node_count, setting, shape_of
 from advisor.expect.hangs import hangs
 from advisor.expect.placement import place
 from advisor.expect.port_use import port_uses
@@ -18,12 +19,13 @@ from advisor.expect.scaling import scaling
 from advisor.expect.shape import Band, ClusterShape, Range
 from advisor.expect.slots import cards, with_carried
 from advisor.expect.soundness import true_busbw, void
+from advisor.expect.subnets import shared_subnets
 from advisor.expect.tcp_path import tcp_paths
 from advisor.expect.training import derive_training
-from advisor.facts import CollectiveTest, Fact, Gpu, NcclProcess, NcclRank, PciLink, RdmaPort, TopoPath
+from advisor.facts import Assessment, CollectiveTest, Fact, Gpu, NcclProcess, NcclRank, PciLink, RdmaPort, TopoPath
 from advisor.facts.store import FactStore
 
-__all__ = ["Band", "ClusterShape", "Range", "derive", "expected_busbw"]
+__all__ = ["Band", "ClusterShape", "Range", "Setting", "behind", "derive", "expected_busbw", "repaired"]
 
 
 def derive(store: FactStore) -> list[Fact]:
@@ -31,8 +33,8 @@ def derive(store: FactStore) -> list[Fact]:
 
     Placed NcclRanks, an Assessment of every CollectiveTest with its Stages, summaries of traces, of the GPUs'
     load and of hangs, the pairs of a scaling test, what PCIe links carry, cards with two ports, the NICs that ranks
-    use, what TCP tests of one path show together, what
-    point-to-point tests got out of their lines, and how full the ports were.
+    use, what TCP tests of one path show together, what point-to-point tests got out of their lines, how full the
+    ports were, and which share a subnet.
 
     The placed ranks have the identity of the ranks they complete: adding them to the store merges them.
     """
@@ -47,8 +49,18 @@ def derive(store: FactStore) -> list[Fact]:
     facts += [*with_carried(store.of(PciLink)), *cards(store.of(RdmaPort), store.of(PciLink))]
     facts += uses(ranks, store.of(NcclProcess), store.of(Gpu), store.of(TopoPath))
     paths = list(tcp_paths(store))
-    facts += [*paths, *raw_links(store, paths), *port_uses(store)]
+    facts += [*paths, *raw_links(store, paths), *port_uses(store), *shared_subnets(store)]
     return [*facts, *derive_training(store), *hangs(store), *scaling(store)]
+
+
+def behind(store: FactStore, assessment: Assessment) -> tuple[Setting, ClusterShape] | None:
+    """The setting and the shape that an assessment rests on, from a store with the derived facts; None without them."""
+    settings = [setting(store, test, store.of(NcclRank)) for test in store.of(CollectiveTest)]
+    known = next((s for s in settings if s.test.test == assessment.test and s.test.host == assessment.host), None)
+    shape = shape_of(known) if known else None
+    if known is None or shape is None:
+        return None
+    return known, replace(shape, intra_gbyte_s=_alone(known, settings)) if shape.nodes > 1 else shape
 
 
 def _alone(of: Setting, settings: list[Setting]) -> float | None:

@@ -68,6 +68,19 @@ def assess(known: Setting, alone_gbyte_s: float | None) -> list[Fact]:
     return _judge(known, found, band, measured)
 
 
+def repaired(known: Setting, assessment: Assessment, shape: ClusterShape) -> Assessment:
+    """The same measurement against the band of another shape: the cluster as it is without what ails it.
+
+    The assessment as it was where that shape gives no band.
+    """
+    band, measured = _band(known, shape), assessment.measured_gbyte_s
+    if band is None or measured is None:
+        return assessment
+    again = replace(assessment, why=assessment.why[: int(true_busbw(known.test)[1])])
+    _judge(known, again, band, measured)
+    return again
+
+
 def _judge(known: Setting, found: Assessment, band: Band, measured: float) -> list[Fact]:
     low = low_at(known.test, band)
     if measured < band.fine:

@@ -2,11 +2,23 @@
 
 from advisor.facts.base import Conflict, Fact, Origin, fact_name, field_names
 from advisor.facts.devices import GpuDiagnostic, GpuFailure, GpuNvlinks, GpuState, PciLink
-from advisor.facts.expectation import Assessment, Given, GpuNicUse, LinkDelivery, NicCard, PortUse, Stage, TcpPath
+from advisor.facts.expectation import (
+    Assessment,
+    Given,
+    GpuNicUse,
+    LinkDelivery,
+    NicCard,
+    PortUse,
+    SharedSubnet,
+    Stage,
+    TcpPath,
+)
 from advisor.facts.fabric import (
     LibfabricProvider,
     LinkCarrier,
     NicCounters,
+    PartitionKey,
+    PhysicalLink,
     RdmaAbsent,
     RdmaCounters,
     RdmaPort,
@@ -22,7 +34,7 @@ from advisor.facts.hang import (
     RasReport,
 )
 from advisor.facts.host import EnvVar, Gpu, GpuPeerAccess, GpuTopology, LaunchCommand, NetInterface, TopoPath
-from advisor.facts.measurement import CollectiveTest, PingTest, Point, RdmaPoint, RdmaTest, TcpTest
+from advisor.facts.measurement import CollectiveTest, PathTrace, PingTest, Point, RdmaPoint, RdmaTest, TcpTest
 from advisor.facts.nccl import Edge, NcclChoice, NcclGraph, NcclMessage, NcclProcess, NcclRank
 from advisor.facts.store import FactStore
 from advisor.facts.system import (
@@ -40,6 +52,7 @@ from advisor.facts.system import (
     ModuleList,
     NicRate,
     NumaNode,
+    Route,
     Service,
     Sysctl,
     TcpCounters,
@@ -112,7 +125,10 @@ __all__ = [
     "NicRate",
     "NumaNode",
     "Origin",
+    "PartitionKey",
+    "PathTrace",
     "PciLink",
+    "PhysicalLink",
     "PingTest",
     "Point",
     "PortUse",
@@ -125,8 +141,10 @@ __all__ = [
     "RdmaPort",
     "RdmaTest",
     "RoceGid",
+    "Route",
     "ScalingPair",
     "Service",
+    "SharedSubnet",
     "Stage",
     "StepTimes",
     "Sysctl",

@@ -117,7 +117,9 @@ class GpuNicUse(Fact):
     of this GPU to any NIC; near_nic: a NIC at that path; nearer: some NIC is nearer than the one used; near_used: the
     rank's channels use near_nic too; gdr: every channel of the rank over this NIC has GPUDirect RDMA, False where none
     has; relayed: the rank sends over NICs that other ranks drive (PXN), so that far NICs may be reached through a near
-    GPU.
+    GPU; senders: GPUs of the host that send over this NIC; listed_nics: NICs that NCCL lists for the rank, None with
+    merged ones; idle_nics: those of them that no channel of the host names; local_ranks: of the largest communicator;
+    senders and idle_nics are None where the channels of some of these ranks are not known.
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("pid", "rank", "nic")
@@ -133,6 +135,10 @@ class GpuNicUse(Fact):
     near_used: bool | None = None
     gdr: bool | None = None
     relayed: bool | None = None
+    senders: int | None = None
+    listed_nics: int | None = None
+    idle_nics: tuple[str, ...] | None = None
+    local_ranks: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -228,3 +234,29 @@ class PortUse(Fact):
     gbit_s: float
     line_gbit_s: float
     share: float
+
+
+@dataclass(slots=True, kw_only=True)
+class SharedSubnet(Fact):
+    """A subnet in which two interfaces of one host, or more, have an address. Derived.
+
+    Interfaces that are up and carry a network by themselves: without virtual ones, bonds, bridges and the like.
+    subnet: `10.0.0.0/24`; first, second: its first two interfaces in order of name; interfaces: all; planned: how
+    many of these NCCL uses over sockets, None without its list; planned_nics: NICs in NCCL's channels on this host, of
+    all subnets, None where not printed; measured: how many of the planned have a monitor's reading (`sar -n DEV`);
+    sent_gbit_s: by those, mean; busiest: the one that sends most; busiest_share: of sent_gbit_s, 0 to 1, None where
+    nothing was sent.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("subnet",)
+
+    subnet: str
+    first: str
+    second: str
+    interfaces: tuple[str, ...] = ()
+    planned: int | None = None
+    planned_nics: int | None = None
+    measured: int | None = None
+    sent_gbit_s: float | None = None
+    busiest: str | None = None
+    busiest_share: float | None = None

@@ -16,7 +16,8 @@ class RdmaPort(Fact):
     …; rate_gbit_s: as printed; width: lanes (4 for `4X`), speed: `EDR`, `HDR`, …, None where the tool does not print
     it; link_layer: `InfiniBand`, `Ethernet`; board: model code (`MT4129`); firmware; node_guid, system_guid: hex
     digits, lower case; sm_lid: 0 where no subnet manager was seen; active_mtu_bytes, max_mtu_bytes: of RDMA packets
-    (ibv_devinfo).
+    (ibv_devinfo); netdev: its network interface, netdev_up: has that one a carrier, pci: address of the device
+    (ibdev2netdev).
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("device", "port")
@@ -36,6 +37,9 @@ class RdmaPort(Fact):
     sm_lid: int | None = None
     active_mtu_bytes: int | None = None
     max_mtu_bytes: int | None = None
+    netdev: str | None = None
+    netdev_up: bool | None = None
+    pci: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -206,6 +210,50 @@ class NicCounters(Fact):
 
 
 @dataclass(slots=True, kw_only=True)
+class PhysicalLink(Fact):
+    """The physical link of a port as the firmware of the adapter sees it (mlxlink, mstlink).
+
+    device: as the command names it, `mlx5_0`, `mt4129_pciconf0` or a PCI address, None where unknown; pci: where it is
+    an address; port; reading: `FILE:LINE`; state: `Active`, `Polling`, `Disable`, …; phys_state; speed: as printed,
+    `IB-HDR`, `400G`, None without a link; width: lanes; rate_gbit_s: of both; fec: as printed; enabled_speeds,
+    cable_speeds: modes that the port offers and that the cable supports, as printed; max_enabled_gbit_s,
+    max_cable_gbit_s: the fastest of each, InfiniBand modes with the lanes that the link has, None where these are
+    unknown; status_opcode: 0 for no fault; recommendation: the firmware's own words. Counters since they were cleared,
+    minutes_counted ago: symbol_errors; effective_errors: left after FEC; link_downs, link_error_recoveries. Bit error
+    rates, 0 where no error was seen: raw_ber before FEC, effective_ber after it, symbol_ber after all correction.
+    cable_type.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("device", "port", "reading")
+
+    device: str | None = None
+    pci: str | None = None
+    port: int | None = None
+    reading: str
+    state: str | None = None
+    phys_state: str | None = None
+    speed: str | None = None
+    width: int | None = None
+    rate_gbit_s: float | None = None
+    fec: str | None = None
+    enabled_speeds: tuple[str, ...] | None = None
+    cable_speeds: tuple[str, ...] | None = None
+    max_enabled_gbit_s: float | None = None
+    max_cable_gbit_s: float | None = None
+    status_opcode: int | None = None
+    recommendation: str | None = None
+    minutes_counted: float | None = None
+    symbol_errors: int | None = None
+    symbol_ber: float | None = None
+    effective_errors: int | None = None
+    effective_ber: float | None = None
+    raw_ber: float | None = None
+    link_downs: int | None = None
+    link_error_recoveries: int | None = None
+    cable_type: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
 class LibfabricProvider(Fact):
     """A provider of libfabric on a host (`fi_info`).
 
@@ -221,3 +269,21 @@ class LibfabricProvider(Fact):
     domains: tuple[str, ...] = ()
     devices: int = 0
     endpoints: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionKey(Fact):
+    """One entry of the partition table of an RDMA port (`/sys/class/infiniband/*/ports/*/pkeys/*`).
+
+    device, port, index: where it stands; key: as printed, `0xffff`; partition: its lower 15 bits, which both ends must
+    share; full: bit 0x8000, a full member: of two ends that talk, one at least. Empty entries (0x0000) are left out.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("device", "port", "index")
+
+    device: str
+    port: int
+    index: int
+    key: str
+    partition: int
+    full: bool

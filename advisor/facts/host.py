@@ -151,7 +151,9 @@ class LaunchCommand(Fact):
     nodes, per_node: as its options say or as follows from two of them, None where variables or the scheduler say it;
     hosts: named on the line, ranges as written (`node[01-04]`); rendezvous: address of torchrun's meeting point;
     program: what it starts, without its folder; gpus_per_process: `-g` times `-t` of nccl-tests; largest_bytes: its
-    `-e`.
+    `-e`; binding: what each process is bound to, as said (mpirun --bind-to `core`, `numa`, `none`; srun --cpu-bind
+    `cores`; torchrun --numa-binding `node`), None where the launcher's default holds; cores_each: processors for each
+    process (mpirun PE=, srun --cpus-per-task).
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("launch",)
@@ -166,3 +168,5 @@ class LaunchCommand(Fact):
     program: str | None = None
     gpus_per_process: int | None = None
     largest_bytes: int | None = None
+    binding: str | None = None
+    cores_each: int | None = None

@@ -309,6 +309,34 @@ class PingTest(Fact):
 
 
 @dataclass(slots=True, kw_only=True)
+class PathTrace(Fact):
+    """One run of tracepath.
+
+    test: `FILE:LINE`; peer: the address that answered as the target, else the host that the command names, None where
+    neither is known; peer_name: its name beside the address; reached: the target answered, None in a text that ends
+    before; hops, back: on the way there and, as far as the answer tells, back; rtt_us: the shortest of the target;
+    local_mtu_bytes: of the own interface; path_mtu_bytes: largest packet of the whole path, or up to the last hop that
+    named a limit, None where neither the target nor such a hop answered; narrow_hop: the last hop that lowered it;
+    refused_by: a hop that answered that it does not forward (`!H`, `!N`, `!A`, …), this host itself where the target
+    does not answer ARP.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("peer", "test")
+
+    test: str
+    peer: str | None = None
+    peer_name: str | None = None
+    reached: bool | None = None
+    hops: int | None = None
+    back: int | None = None
+    rtt_us: float | None = None
+    local_mtu_bytes: int | None = None
+    path_mtu_bytes: int | None = None
+    narrow_hop: str | None = None
+    refused_by: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
 class TcpTest(Fact):
     """One run of iperf3 or iperf2 over TCP or UDP; a bidirectional run gives one fact for each direction.
 

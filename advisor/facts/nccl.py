@@ -146,7 +146,9 @@ class NcclGraph(Fact):
 
     gpus, cpus: nodes of the tree, None where its head was cut off; nics: NET nodes (`0`, `0-c`); nic_gbyte_s: their
     distinct bandwidths (12.5 is 100 Gb/s; 1.2 is also what NCCL assumes where it cannot read a speed), nic_chips:
-    distinct network chips, less than NICs where two are ports of one card; pci_gbyte_s: distinct bandwidths of PCIe
+    distinct network chips, less than NICs where two are ports of one card; nic_vendors: distinct PCI vendors of the
+    NICs (`15b3`), gdr_vendors: those of NICs that may reach GPU memory, both only of topology files and, of one that
+    was cut, as far as it goes; pci_gbyte_s: distinct bandwidths of PCIe
     links, the placeholder of virtual devices left out; bridges: distinct PCIe switches (16 hex digits: vendor,
     device, their subsystem); nvlink_gbyte_s: distinct bandwidths of a GPU's NVLinks; nvswitch: a NVS node stands in
     it; no_numa: the CPU has no NUMA number (virtual machine); max_gbyte_s, total_gbyte_s: of the `=== System` line;
@@ -164,6 +166,8 @@ class NcclGraph(Fact):
     nics: tuple[str, ...] | None = None
     nic_gbyte_s: tuple[float, ...] | None = None
     nic_chips: int | None = None
+    nic_vendors: tuple[str, ...] | None = None
+    gdr_vendors: tuple[str, ...] | None = None
     pci_gbyte_s: tuple[float, ...] | None = None
     bridges: tuple[str, ...] | None = None
     nvlink_gbyte_s: tuple[float, ...] | None = None

@@ -34,6 +34,30 @@ class EthernetLink(Fact):
 
 
 @dataclass(slots=True, kw_only=True)
+class Route(Fact):
+    """A route of this host, or one next hop of it, or the answer for one address (`ip route`, `ip route get`).
+
+    destination: `default`, a network `10.0.0.0/24`, or an address; asked: the kernel's answer for one address (get);
+    kind: `unicast`, `local`, `unreachable`, `blackhole`, `prohibit`, …; gateway: None on the same network; interface;
+    source_address: that it sends from; metric: least wins; table: None for the main one; mtu_bytes: set on the route,
+    or learned for the path where asked; link_down: flag `linkdown` or `dead`.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ("destination", "asked", "gateway", "interface", "metric", "table")
+
+    destination: str
+    asked: bool
+    kind: str
+    gateway: str | None = None
+    interface: str | None = None
+    source_address: str | None = None
+    metric: int | None = None
+    table: str | None = None
+    mtu_bytes: int | None = None
+    link_down: bool | None = None
+
+
+@dataclass(slots=True, kw_only=True)
 class Limit(Fact):
     """A limit of a process or shell (`ulimit`, `/proc/PID/limits`).
 

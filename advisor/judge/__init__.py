@@ -10,7 +10,7 @@ from advisor.data import phrase
 from advisor.facts import Assessment, Conflict, FactStore, LinkDelivery, Origin
 from advisor.findings import CauseReport, Diagnosis, Evidence, Finding, Normal, RuledOut
 from advisor.infer.engine import Inference, Proof
-from advisor.judge.accounting import account, decisive, gap, loss_shares
+from advisor.judge.accounting import account, ceilings_of, decisive, gap, loss_shares
 from advisor.judge.confidence import Judged, judge
 from advisor.judge.fixes import cards
 from advisor.judge.fold import fold as fold_causes
@@ -157,8 +157,9 @@ def diagnose(store: FactStore, inference: Inference, catalogue: Mapping[str, Any
     causes, ruled_out = judge(about_causes, pages)
     fold_causes(causes, pages)
     assessments = store.of(Assessment)
-    measured = decisive(assessments)
-    losses = loss_shares(causes, measured)
+    imposed = ceilings_of(causes, decisive(assessments), store)
+    measured = imposed.assessment
+    losses = loss_shares(causes, imposed)
     missing = gap(measured)
     also = {c.id: _also_present(c, pages[c.id], missing) for c in causes}
     order = {c.id: terms(c, pages[c.id], also[c.id], losses.get(c.id)) for c in causes}

@@ -228,7 +228,7 @@ ASCII_BARS = Bars("#", "-", "=")
 def waterfall(account: Accounting, width: int, bars: Bars = BLOCKS) -> list[tuple[str, str, str]]:
     """Rows (label, bar, figure) from the expected to the measured value; each bar takes at most `width` cells.
 
-    Shares are of the low end of the expected band, which is where a loss begins.
+    The losses begin at the value they are shares of, which lies in the band: what they leave of it is the measured one.
     """
     low, high = account.expected
     scale = max(high, account.measured)
@@ -238,11 +238,13 @@ def waterfall(account: Accounting, width: int, bars: Bars = BLOCKS) -> list[tupl
         return round(width * min(max(value / scale, 0), 1)) if scale > 0 else 0
 
     rows = [(phrase("report-expected"), bars.full * cells(low) + bars.band * (cells(high) - cells(low)), band(account))]
-    top = low
     losses = [*account.explained.items(), (phrase("report-unexplained"), account.unexplained)]
+    left = 1 - sum(lost for _, lost in losses)
+    whole = account.measured / left if 0 < left < 1 else low
+    top = whole
     for name, lost in losses:
         if lost >= 0.005:  # less does not show and is within what a repetition differs by
-            bottom = max(top - lost * low, 0)
+            bottom = max(top - lost * whole, 0)
             bar = " " * cells(bottom) + bars.lost * (cells(top) - cells(bottom))
             rows.append((clean(name), bar, f"-{share(lost)}"))
             top = bottom

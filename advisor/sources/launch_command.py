@@ -12,6 +12,11 @@ variables are unknown. What two of processes, nodes and processes a node say, gi
     (16, 2, ('node01', 'node02'), 'all_reduce_perf', 8589934592)
     >>> torch.processes, torch.nodes, torch.per_node, torch.rendezvous, torch.program
     (32, 4, 8, '10.0.0.1:29500', 'train.py')
+    >>> bound = '''mpirun -np 8 --bind-to core:overload-allowed --map-by ppr:8:node:PE=12 ./train
+    ... srun -n 8 --cpu-bind=verbose,cores -c 6 ./train
+    ... '''
+    >>> [(f.binding, f.cores_each) for f in parse(Segment("run.sh", bound.splitlines(), range(1, 9)))]
+    [('core', 12), ('cores', 6)]
 """
 
 from __future__ import annotations
@@ -40,21 +45,25 @@ _SIZE = re.compile(r"(\d{1,12})([KMGT]?)(?:i?B)?", re.I)
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _PROGRAM = re.compile(r"(?:\S{0,300}/)?([\w.-]{1,80}(?:\.py|_perf(?:_mpi)?)|(?:osu|ib)_\w{2,40})")
 _PPR = re.compile(r"ppr:(\d{1,4}):node")
+_PE = re.compile(r"\bPE=(\d{1,4})\b", re.I)
+_HOW_LOUD = ("quiet", "verbose", "q", "v")  # words of --cpu-bind beside the binding
 
 _MPI_OPTIONS = {
     "-np": "processes", "-n": "processes", "--np": "processes", "-c": "processes", "-N": "per_node",
     "-npernode": "per_node", "--npernode": "per_node", "-ppn": "per_node", "-H": "hosts", "-host": "hosts",
     "--host": "hosts", "-hosts": "hosts", "--map-by": "map", "-map-by": "map",
+    "--bind-to": "binding", "-bind-to": "binding",
 }  # fmt: skip
 _TORCH_OPTIONS = {
     "--nnodes": "nodes", "--nproc-per-node": "per_node", "--nproc_per_node": "per_node",
     "--rdzv-endpoint": "rendezvous", "--rdzv_endpoint": "rendezvous", "--master-addr": "rendezvous",
-    "--master_addr": "rendezvous",
+    "--master_addr": "rendezvous", "--numa-binding": "binding", "--numa_binding": "binding",
 }  # fmt: skip
 _OTHER_OPTIONS = {
     "srun": {
         "-n": "processes", "--ntasks": "processes", "-N": "nodes", "--nodes": "nodes",
         "--ntasks-per-node": "per_node", "-w": "hosts", "--nodelist": "hosts",
+        "--cpu-bind": "binding", "--cpu_bind": "binding", "-c": "cores", "--cpus-per-task": "cores",
     },
     "deepspeed": {"--num_nodes": "nodes", "--num_gpus": "per_node", "--master_addr": "rendezvous"},
 }  # fmt: skip
@@ -101,6 +110,12 @@ def _hosts(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.partition(":")[0] for name in names if name))
 
 
+def _binding(text: str) -> str | None:
+    """`verbose,cores` -> `cores`, `core:overload-allowed` -> `core`; None where a variable holds it."""
+    words = [word for word in text.lower().split(",") if word not in _HOW_LOUD]
+    return words[0].partition(":")[0] or None if words and "$" not in words[0] else None
+
+
 def _count(text: str | None) -> int | None:
     return int(text) if text and _COUNT.fullmatch(text) and int(text) else None
 
@@ -133,7 +148,7 @@ def _fact(segment: Segment, first: int, last: int, words: list[str]) -> LaunchCo
         return None
     hosts = _hosts(said.get("hosts", ""))
     single = bool(hosts) and not any("[" in host for host in hosts)
-    mapped = _PPR.search(said.get("map", ""))
+    mapped, cores = _PPR.search(said.get("map", "")), _PE.search(said.get("map", ""))
     counts = _Counts(
         _count(said.get("processes")), _count(said.get("nodes")) or (len(hosts) if single else None),
         _count(said.get("per_node")) or (int(mapped[1]) if mapped else None),
@@ -149,7 +164,8 @@ def _fact(segment: Segment, first: int, last: int, words: list[str]) -> LaunchCo
         processes=counts.processes, nodes=counts.nodes, per_node=counts.per_node, hosts=hosts,
         rendezvous=None if "$" in said.get("rendezvous", "$") else said["rendezvous"],
         program=program[1] if program else None, gpus_per_process=per_process,
-        largest_bytes=_bytes(own.get("-e")) if tests else None,
+        largest_bytes=_bytes(own.get("-e")) if tests else None, binding=_binding(said.get("binding", "")),
+        cores_each=int(cores[1]) if cores else _count(said.get("cores")),
     )
 
 
@@ -168,7 +184,7 @@ def _commands(segment: Segment) -> Iterator[tuple[int, int, str]]:
 
 
 def parse(segment: Segment) -> Iterator[Fact | Problem]:
-    """One fact for each launch that says anything of its size or its hosts."""
+    """One fact for each launch that says anything of its size, its hosts or its binding."""
     for first, last, text in _commands(segment):
         try:
             words = shlex.split(text, comments=True)

@@ -50,8 +50,17 @@ class _Place:
     @property
     def bus_id(self) -> str | None:
         """Address of the PCI device it is; None where there is none (a virtual network interface)."""
-        holder = next((e for e in reversed(self.above) if e.name == "pci"), None)
-        return None if holder is None else pci_address(holder.attributes.get("busid", ""))
+        return pci_address(self._device.get("busid", ""))
+
+    @property
+    def vendor(self) -> str | None:
+        """Vendor of that device, four hex digits."""
+        number = integer(self._device.get("vendor", ""))
+        return None if number is None else f"{number & 0xFFFF:04x}"
+
+    @property
+    def _device(self) -> dict[str, str]:
+        return next((e.attributes for e in reversed(self.above) if e.name == "pci"), {})
 
 
 @dataclass(slots=True)
@@ -124,7 +133,26 @@ def _topology(segment: Segment, root: Element) -> Iterator[Fact]:
         nics=tuple(net.get("dev", "?") for net in networks), nic_gbyte_s=tuple(sorted(speeds)),
         nic_chips=len(guids) or None, bridges=tuple(sorted(system.bridges)), nvswitch=system.nvswitch,
         no_numa=-1 in numa if numa else None, gpu_nic_paths=_best_paths(system) or None,
+        nic_vendors=_vendors(system), gdr_vendors=_vendors(system, gdr=True),
     )
+
+
+def _vendors(system: _System, *, gdr: bool = False) -> tuple[str, ...] | None:
+    """Who made the NICs, or those which may reach GPU memory; None where the file does not say both of any."""
+    said = [(net.vendor, net.element.attributes.get("gdr")) for net in system.nets]
+    known = {(vendor, integer(reach)) for vendor, reach in said if vendor and reach}
+    return tuple(sorted({vendor for vendor, reach in known if reach or not gdr})) if known else None
+
+
+def _beginning(segment: Segment, root: Element) -> Iterator[Fact]:
+    """What a topology that was cut still shows: that something is there, never how many there are."""
+    system = _System()
+    system.gather(root)
+    if vendors := _vendors(system):
+        yield NcclGraph(
+            origins=(segment.origin(root.first),), nic_vendors=vendors, gdr_vendors=_vendors(system, gdr=True),
+            nvswitch=system.nvswitch or None,
+        )  # fmt: skip
 
 
 def _rate(text: str) -> float | None:
@@ -157,6 +185,8 @@ def parse(segment: Segment) -> Iterator[Fact | Problem]:
                 yield from read(segment, document.root)
             else:
                 yield Problem(segment.numbers[document.last], f"the XML is damaged: {document.wrong}")
+                if document.wrong == "cut" and name == "system":
+                    yield from _beginning(segment, document.root)
             segment.skip(document.root.first, document.last)
 
 
