@@ -43,7 +43,7 @@ _NEXTHOP = re.compile(r"\s*nexthop\s+(\S.*)")
 _CACHE = re.compile(r"\s+cache\b(.*)")
 _CACHED_MTU = re.compile(r"\bmtu (?:lock )?(\d{1,6})\b")
 _NO_ROUTE = re.compile(r"\s*RTNETLINK answers: (?:Network is unreachable|No route to host)\s*")
-_GET = re.compile(r"\bip\s(?:-\S{1,20}\s+){0,5}r(?:o|ou|out|oute)?\s+g(?:e|et)?\s+(?:to\s+)?([0-9A-Fa-f.:]{2,45})(?!\S)")
+_GET = re.compile(r"\bip\s(?:-\S{1,20}\s+){0,5}r(?:o|ou|out|oute)?\s+g(?:e|et)?\s+(?:to\s+)?([0-9A-Fa-f.:]{2,45})(?!\S)")  # noqa: E501
 _ANY = r"(?:default|[0-9A-Fa-f]{0,4}[.:][0-9A-Fa-f.:]{0,44}|\d{1,3}\.[\d.]{3,11})(?:/\d{1,3})?"
 _ROW = rf"^(?:(?:{'|'.join(_KINDS)})[ \t]+)?{_ANY}"
 
@@ -92,12 +92,12 @@ def _row(line: str) -> Route | None:
     words = line.split()
     kind = words.pop(0) if words and words[0] in _KINDS else "unicast"
     destination = _address(words[0]) if words else None
-    if destination is None or not (kind != "unicast" or words[1:2] and words[1] in _WITH_VALUE | {"onlink"}):
+    if destination is None or not (kind != "unicast" or (words[1:2] and words[1] in _WITH_VALUE | {"onlink"})):
         return None
     options, known = _options(words[1:])
-    if "via" in options and not _address(options["via"]) or kind == "unicast" and not options:
+    if ("via" in options and not _address(options["via"])) or (kind == "unicast" and not options):
         return None
-    if not known and not ("via" in options or "dev" in options and destination != "default"):
+    if not known and not ("via" in options or ("dev" in options and destination != "default")):
         return None  # `default dev branch of ...` is prose
     return _route(destination, kind, options)
 
