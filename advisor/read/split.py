@@ -31,7 +31,7 @@ _BANNERS = (
     re.compile(rf"^(?P<host>{_HOST}) \| (?:CHANGED|SUCCESS|FAILED)(?: \| rc=\d+)? ?>>$"),  # ansible
 )
 _TAIL = re.compile(r"^==> (?P<file>\S.{0,300}) <==$")
-_LINE_HOST = re.compile(r"^(?P<host>[A-Za-z][A-Za-z0-9.-]*\d[A-Za-z0-9.-]*): ?")
+_LINE_HOST = re.compile(r"^(?P<host>[A-Za-z][A-Za-z0-9.-]*\d[A-Za-z0-9.-]*):(?: |$)")
 _SHARE = 0.95  # of the lines must begin with a host before `host: ` is taken for pdsh's prefix
 
 

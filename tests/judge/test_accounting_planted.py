@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from advisor.diagnosis import diagnose
 from advisor.expect import derive
 from advisor.facts import (
     Assessment,
@@ -28,6 +29,7 @@ from advisor.findings import Accounting, Confidence
 from advisor.infer.engine import Proof, compile_rule
 from advisor.judge.accounting import account, ceilings_of, decisive, gap, loss_shares
 from advisor.judge.confidence import Judged
+from advisor.read.unpack import document
 from advisor.render.text import waterfall
 
 GIB = 1 << 30
@@ -239,3 +241,32 @@ def test_the_bars_step_down_to_the_measured_value(name: str) -> None:
     if len(bars) > 2:
         last = bars[-2]
         assert math.isclose(len(last) - len(last.lstrip()), len(bars[-1]), abs_tol=3)
+
+
+ETHTOOL = """Settings for eth0:
+	Supported link modes:   10000baseCR/Full
+	                        25000baseCR/Full
+	Link partner advertised link modes:  10000baseCR/Full
+	                                     25000baseCR/Full
+	Speed: 10000Mb/s
+	Duplex: Full
+	Link detected: yes
+"""
+
+
+def test_a_slow_link_in_band_of_its_own_rate_is_counted_against_what_both_ends_can_do() -> None:
+    facts = [fact for fact in tcp_cluster(1.1, 10.0) if not isinstance(fact, EthernetLink)]
+    found = diagnose([document("node2.ethtool.txt", ETHTOOL.encode())], given=facts).diagnosis
+    first = found.causes[0]
+    assert (found.verdict, first.id) == ("fault", "eth-link-downgrade")
+    assert first.loss_share == pytest.approx(0.6, abs=0.1)
+
+
+def test_two_ceilings_through_all_rules() -> None:
+    facts = ports(cluster(HEALTHY["InfiniBand"] / 4, listed=4), "node2", "mlx5_1", rate_gbit_s=100.0)
+    found = diagnose([], given=[*facts, NAMED]).diagnosis
+    shares = {c.id: c.loss_share for c in found.causes}
+    assert {"nic-underused", "ib-link-downgrade"} <= set(shares)
+    assert found.accounting is not None
+    assert sum(found.accounting.explained.values()) == pytest.approx(0.75, abs=0.1)
+    assert found.accounting.explained == {name: share for name, share in shares.items() if share is not None}
