@@ -40,7 +40,7 @@ class Route(Fact):
     destination: `default`, a network `10.0.0.0/24`, or an address; asked: the kernel's answer for one address (get);
     kind: `unicast`, `local`, `unreachable`, `blackhole`, `prohibit`, …; gateway: None on the same network; interface;
     source_address: that it sends from; metric: least wins; table: None for the main one; mtu_bytes: set on the route,
-    or learned for the path where asked; link_down: flag `linkdown` or `dead`.
+    or learned for the path where asked; link_down: True with the flag `linkdown` or `dead`, else None.
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("destination", "asked", "gateway", "interface", "metric", "table")

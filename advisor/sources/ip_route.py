@@ -12,9 +12,9 @@ shows the path MTU that it has learned.
 ... '''
 >>> for f in parse(Segment("routes.txt", SAMPLE.splitlines(), range(1, 99))):
 ...     print(f.destination, f.asked, f.gateway, f.interface, f.source_address, f.link_down, f.mtu_bytes)
-default False 172.20.1.1 eno1 172.20.1.31 False None
+default False 172.20.1.1 eno1 172.20.1.31 None None
 10.60.0.0/16 False None ens8f0 10.60.4.2 True None
-10.61.0.9 True 172.20.1.1 eno1 172.20.1.31 False 1400
+10.61.0.9 True 172.20.1.1 eno1 172.20.1.31 None 1400
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NEXTHOP = re.compile(r"\s*nexthop\s+(\S.*)")
 _CACHE = re.compile(r"\s+cache\b(.*)")
 _CACHED_MTU = re.compile(r"\bmtu (?:lock )?(\d{1,6})\b")
 _NO_ROUTE = re.compile(r"\s*RTNETLINK answers: (?:Network is unreachable|No route to host)\s*")
-_GET = re.compile(r"\bip\s(?:-\S{1,20}\s+){0,5}r(?:o|ou|out|oute)?\s+g(?:e|et)?\s+(?:to\s+)?([0-9A-Fa-f.:]{2,45})(?!\S)")  # noqa: E501
+_GET = re.compile(r"\bip\s(?:-\S{1,20}\s+){0,5}r(?:o|ou|out|oute)?\s+get\s+(?:to\s+)?([0-9A-Fa-f.:]{2,45})(?!\S)")
 _ANY = r"(?:default|[0-9A-Fa-f]{0,4}[.:][0-9A-Fa-f.:]{0,44}|\d{1,3}\.[\d.]{3,11})(?:/\d{1,3})?"
 _ROW = rf"^(?:(?:{'|'.join(_KINDS)})[ \t]+)?{_ANY}"
 
@@ -83,7 +83,8 @@ def _route(destination: str, kind: str, options: dict[str, str]) -> Route:
     return Route(
         destination=destination, kind=kind, asked="uid" in options, gateway=options.get("via"),
         interface=options.get("dev"), source_address=options.get("src"), metric=_whole(options.get("metric")),
-        table=options.get("table"), mtu_bytes=_whole(options.get("mtu")), link_down=not _DOWN.isdisjoint(options),
+        table=options.get("table"), mtu_bytes=_whole(options.get("mtu")),
+        link_down=None if _DOWN.isdisjoint(options) else True,
     )  # fmt: skip
 
 
@@ -92,12 +93,14 @@ def _row(line: str) -> Route | None:
     words = line.split()
     kind = words.pop(0) if words and words[0] in _KINDS else "unicast"
     destination = _address(words[0]) if words else None
-    if destination is None or not (kind != "unicast" or (words[1:2] and words[1] in _WITH_VALUE | {"onlink"})):
+    if destination is None:
         return None
     options, known = _options(words[1:])
-    if ("via" in options and not _address(options["via"])) or (kind == "unicast" and not options):
+    if kind == "unicast" and not options.keys() & {"via", "dev", "proto", "scope", "metric"}:
         return None
-    if not known and not ("via" in options or ("dev" in options and destination != "default")):
+    if "via" in options and not _address(options["via"]):
+        return None
+    if not known and destination == "default" and "via" not in options:
         return None  # `default dev branch of ...` is prose
     return _route(destination, kind, options)
 

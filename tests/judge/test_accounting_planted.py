@@ -244,13 +244,13 @@ def test_the_bars_step_down_to_the_measured_value(name: str) -> None:
 
 
 ETHTOOL = """Settings for eth0:
-	Supported link modes:   10000baseCR/Full
-	                        25000baseCR/Full
-	Link partner advertised link modes:  10000baseCR/Full
-	                                     25000baseCR/Full
-	Speed: 10000Mb/s
-	Duplex: Full
-	Link detected: yes
+    Supported link modes:   10000baseCR/Full
+                            25000baseCR/Full
+    Link partner advertised link modes:  10000baseCR/Full
+                            25000baseCR/Full
+    Speed: 10000Mb/s
+    Duplex: Full
+    Link detected: yes
 """
 
 
