@@ -194,3 +194,23 @@ def test_every_command_has_help_and_an_example() -> None:
         command = [sys.executable, "-m", "advisor", name, "--help"]
         shown = subprocess.run(command, capture_output=True, text=True, check=True)
         assert "examples:" in shown.stdout
+
+
+@pytest.mark.parametrize("place", ["/nonexistent/report.md", str(ROOT)])
+@pytest.mark.parametrize("form", ["terminal", "markdown", "json"])
+def test_a_report_that_cannot_be_written_is_wrong_use(
+    place: str, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diagnose", HEALTHY, "--format", form, "-o", place]) == 2
+    assert place in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("case", "code"), [(HEALTHY, 0), (SLOW, 1)])
+@pytest.mark.parametrize("form", ["terminal", "markdown"])
+def test_a_reader_that_goes_does_not_change_the_exit_code(case: str, code: int, form: str) -> None:
+    command = [sys.executable, "-m", "advisor", "diagnose", case, "-v", "--format", form]
+    shell = subprocess.run(
+        ["bash", "-c", '"$@" | head -c 1 >/dev/null; exit "${PIPESTATUS[0]}"', "bash", *command],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (shell.returncode, shell.stderr) == (code, "")

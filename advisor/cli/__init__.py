@@ -61,8 +61,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code. Errors a user can cause end as one message on stderr."""
     words = sys.argv[1:] if argv is None else list(argv)
     args = _parse(words)
+    code = 0
     try:
-        code: int = args.run(args)
+        code = args.run(args)
         sys.stdout.flush()
     except AdvisorError as error:
         print(f"advisor: {error}", file=sys.stderr)
@@ -72,5 +73,4 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader of the pipe has gone (`| head`): nothing is left to say, and no second complaint at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     return code

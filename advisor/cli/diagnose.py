@@ -91,8 +91,8 @@ def parse_given(texts: list[str]) -> list[Fact]:
     return [given]
 
 
-def _render(diagnosis: Diagnosis, args: argparse.Namespace) -> str | None:
-    """The report as text; None when it was written to the terminal at once."""
+def _report(diagnosis: Diagnosis, args: argparse.Namespace) -> str:
+    """The report as text."""
     if args.json or args.format == "json":
         from advisor.render import json as as_json
 
@@ -101,16 +101,28 @@ def _render(diagnosis: Diagnosis, args: argparse.Namespace) -> str | None:
         from advisor.render import markdown
 
         return markdown.render(diagnosis)
-    from rich.console import Console
-
     from advisor.render import terminal
 
-    if args.output:
-        with open(args.output, "w", encoding="utf-8") as file:  # noqa: PTH123
-            terminal.render(diagnosis, Console(file=file, width=100), verbose=args.verbose)
-    else:
-        terminal.render(diagnosis, Console(), verbose=args.verbose)
-    return None
+    return terminal.text(diagnosis, to_file=bool(args.output), verbose=args.verbose)
+
+
+def _print(text: str, output: str | None) -> None:
+    """Write to a file or to standard output, whose reader may be gone by then. Raises UsageError."""
+    from contextlib import suppress
+    from pathlib import Path
+
+    from advisor.data import phrase
+    from advisor.errors import UsageError
+
+    if not output:
+        with suppress(BrokenPipeError):
+            sys.stdout.write(text)
+        return
+    try:
+        Path(output).write_text(text, encoding="utf-8")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageError(phrase("output-failed", reason=reason), place=output, remedy=phrase("output-remedy")) from None
 
 
 def _reasons(outcome: Outcome, data: Mapping[str, Any], args: argparse.Namespace) -> str:
@@ -164,11 +176,8 @@ def run(args: argparse.Namespace) -> int:
     outcome = diagnose(inputs, parse_given(args.given), data)
     for problem in outcome.inference.problems:
         print(f"advisor: {problem}", file=sys.stderr)
-    text = _reasons(outcome, data, args) if args.why or args.why_not else _render(outcome.diagnosis, args)
-    if text is not None and args.output:
-        Path(args.output).write_text(text, encoding="utf-8")
-    elif text is not None:
-        sys.stdout.write(text)
+    text = _reasons(outcome, data, args) if args.why or args.why_not else _report(outcome.diagnosis, args)
+    _print(text, args.output)
     if not outcome.usable:
         print(f"advisor: {phrase('no-usable-input')}", file=sys.stderr)
         return 3

@@ -19,10 +19,21 @@ from advisor.expect.scaling import scaling
 from advisor.expect.shape import Band, ClusterShape, Range
 from advisor.expect.slots import cards, with_carried
 from advisor.expect.soundness import true_busbw, void
-from advisor.expect.subnets import shared_subnets
+from advisor.expect.subnets import shared_subnets, with_networks
 from advisor.expect.tcp_path import tcp_paths
 from advisor.expect.training import derive_training
-from advisor.facts import Assessment, CollectiveTest, Fact, Gpu, NcclProcess, NcclRank, PciLink, RdmaPort, TopoPath
+from advisor.facts import (
+    Assessment,
+    CollectiveTest,
+    Fact,
+    Gpu,
+    NcclProcess,
+    NcclRank,
+    NetInterface,
+    PciLink,
+    RdmaPort,
+    TopoPath,
+)
 from advisor.facts.store import FactStore
 
 __all__ = ["Band", "ClusterShape", "Range", "Setting", "behind", "derive", "expected_busbw", "repaired"]
@@ -47,6 +58,7 @@ def derive(store: FactStore) -> list[Fact]:
     for known in settings:
         facts += assess(known, _alone(known, settings))
     facts += [*with_carried(store.of(PciLink)), *cards(store.of(RdmaPort), store.of(PciLink))]
+    facts += with_networks(store.of(NetInterface))
     facts += uses(ranks, store.of(NcclProcess), store.of(Gpu), store.of(TopoPath))
     paths = list(tcp_paths(store))
     facts += [*paths, *raw_links(store, paths), *port_uses(store), *shared_subnets(store)]

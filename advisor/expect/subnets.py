@@ -1,9 +1,10 @@
-"""Which interfaces of a host share a subnet, and which of them carry what is sent there."""
+"""The networks of interfaces, which of a host share one, and which of these carry what is sent there."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from ipaddress import IPv4Interface, IPv6Interface, ip_interface
 
 from advisor.facts import NcclGraph, NcclProcess, NcclRank, NetInterface, NicRate, SharedSubnet
@@ -12,7 +13,7 @@ from advisor.facts.store import FactStore
 _STACKED = {"bond", "bridge", "team", "macvlan", "ipvlan", "vlan", "veth", "dummy", "ipoib"}
 
 
-def _subnets(interface: NetInterface) -> Iterator[str]:
+def _networks(interface: NetInterface) -> Iterator[str]:
     """Networks of its addresses, without link-local ones and those of a single address."""
     for text in interface.addresses or ():
         try:
@@ -21,6 +22,13 @@ def _subnets(interface: NetInterface) -> Iterator[str]:
             continue
         if not address.is_link_local and address.network.num_addresses > 1:
             yield str(address.network)
+
+
+def with_networks(interfaces: Iterable[NetInterface]) -> Iterator[NetInterface]:
+    """The interfaces whose addresses are known, with their networks."""
+    for interface in interfaces:
+        if interface.addresses is not None:
+            yield replace(interface, networks=tuple(sorted(set(_networks(interface)))))
 
 
 def _carries_a_network(interface: NetInterface) -> bool:
@@ -61,7 +69,7 @@ def shared_subnets(store: FactStore) -> Iterator[SharedSubnet]:
     members: dict[tuple[str, str], list[NetInterface]] = defaultdict(list)
     for interface in store.of(NetInterface):
         if interface.host is not None and _carries_a_network(interface):
-            for subnet in set(_subnets(interface)):
+            for subnet in set(_networks(interface)):
                 members[interface.host, subnet].append(interface)
     for (host, subnet), those in members.items():
         names = sorted({interface.name for interface in those})

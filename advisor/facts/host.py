@@ -100,7 +100,8 @@ class NetInterface(Fact):
     `10.0.0.1/24`, link-local included, None where only links were listed; virtual: no data network is behind it
     (loopback, bridges without an uplink, veth on a bridge, tunnels: `lo`, `docker0`, `virbr0`, `cali…`, `flannel…`),
     None where name and kind do not tell; speed_gbit_s: link speed where the input gives it; pci: parent PCI address;
-    rx_dropped, tx_dropped, rx_errors, tx_errors: counters since the interface came up.
+    rx_dropped, tx_dropped, rx_errors, tx_errors: counters since the interface came up; networks: derived from the
+    addresses, `10.0.0.0/24`, without link-local ones and those of a single address.
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("name",)
@@ -122,6 +123,7 @@ class NetInterface(Fact):
     rx_dropped: int | None = None
     tx_errors: int | None = None
     tx_dropped: int | None = None
+    networks: tuple[str, ...] | None = None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from io import StringIO
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -30,6 +31,7 @@ _HEAD_LINES = 4  # of the summary: thousands of hosts must not push the first co
 _FEW = 3  # items of a kind before the rest is folded
 _NARROW = 80  # below that many columns the head is kept short
 _BLANKS = re.compile(r" {3,}")
+_FILE_WIDTH = 100
 _HOSTS = 60  # cells of a folded host list
 
 
@@ -143,6 +145,14 @@ class _Page:
 
     def hosts(self, hosts: list[str]) -> str:
         return cut(", ".join(map(shared.clean, hosts)), 1_000_000 if self.verbose else _HOSTS, self.dots)
+
+
+def text(diagnosis: Diagnosis, *, to_file: bool, verbose: bool = False) -> str:
+    """The report as standard output would show it, or as a file of 100 columns without colour."""
+    console = Console(file=StringIO(), width=_FILE_WIDTH) if to_file else Console()
+    with console.capture() as captured:
+        render(diagnosis, console, verbose=verbose)
+    return captured.get()
 
 
 def render(diagnosis: Diagnosis, console: Console, *, verbose: bool = False) -> None:
