@@ -9,9 +9,6 @@ from advisor.facts import Assessment, LinkDelivery
 from advisor.findings import Verdict
 from advisor.judge.confidence import Judged
 
-HEALTHY = ("in-band", "above")
-
-
 def is_sure(cause: Judged) -> bool:
     """Likely or confirmed."""
     return cause.confidence != "possible"
@@ -36,6 +33,6 @@ def verdict(
     sound = [a for a in assessments if a.sound]
     low = "low" in [*(a.standing for a in sound), *(link.standing for link in links)]
     limits = any(is_sure(cause) for cause in causes)
-    if not low and (limits or any(a.standing in HEALTHY for a in sound) or (normal and not repairable)):
+    if not low and (limits or any(a.standing == "in-band" for a in sound) or (normal and not repairable)):
         return "fine"
     return "suspect" if causes else "cannot-tell"
