@@ -62,6 +62,8 @@ def reach_of(args: argparse.Namespace) -> Reach:
 
 def show_only(args: argparse.Namespace) -> bool:
     """Print the script or the plan where that is all that is wanted; says whether it was."""
+    if not (args.print_script or args.dry_run):
+        return False
     import shlex
 
     from advisor.collect.script import script, steps
@@ -70,7 +72,7 @@ def show_only(args: argparse.Namespace) -> bool:
 
     if args.print_script:
         print(script(), end="")
-    elif args.dry_run:
+    else:
         for target in reach_of(args).targets():
             print(f"{target.name}: {shlex.join(target.argv)}")
         for step in steps():
@@ -78,7 +80,7 @@ def show_only(args: argparse.Namespace) -> bool:
             print(f"  {shlex.join(command.argv)}")
             title = load(step.source).title
             print("    " + phrase("collect-dry-when", root=root, seconds=f"{command.timeout:g}", title=title))
-    return bool(args.print_script or args.dry_run)
+    return True
 
 
 class _Progress:

@@ -31,15 +31,17 @@ EXAMPLES = """examples:
 
 
 def _collected(args: argparse.Namespace, reach: Reach) -> list[Document]:
-    """What the hosts named say; what became of each is on stderr and in the inventory."""
+    """What the hosts named and this machine say; what became of each is on stderr and in the inventory."""
     from pathlib import Path
     from tempfile import TemporaryDirectory
 
     from advisor.cli.collect import collect_into
+    from advisor.collect.remote import local
     from advisor.read.unpack import documents
 
+    targets = [*(reach.targets() if reach.any else []), *([local()] if args.collect else [])]
     with TemporaryDirectory(prefix="advisor-") as folder:
-        collect_into(Path(folder), reach.targets(), args)
+        collect_into(Path(folder), targets, args)
         return documents([folder])
 
 
@@ -162,12 +164,8 @@ def run(args: argparse.Namespace) -> int:
     if not args.paths and not args.collect and not args.given and not reach.any:
         raise UsageError(phrase("nothing-given"), remedy=phrase("nothing-given-remedy"))
     inputs = documents(args.paths)
-    if reach.any:
+    if reach.any or args.collect:
         inputs = [*inputs, *_collected(args, reach)]
-    if args.collect:
-        from advisor.collect.local import collect
-
-        inputs = [*inputs, *collect()]
     data = catalogue()
     if args.rules:
         from advisor.compile import with_packs

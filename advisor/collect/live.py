@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from advisor.collect.local import run
+from advisor.collect.command import run
 from advisor.facts import Fact, NicRate, Origin, RdmaCounters, RdmaPort
 from advisor.read.decode import decode
 from advisor.read.split import short

@@ -9,6 +9,7 @@ from advisor.facts import Assessment, LinkDelivery
 from advisor.findings import Verdict
 from advisor.judge.confidence import Judged
 
+
 def is_sure(cause: Judged) -> bool:
     """Likely or confirmed."""
     return cause.confidence != "possible"
