@@ -55,6 +55,9 @@ class Setting:
 
 def setting(store: FactStore, test: CollectiveTest, ranks: Iterable[NcclRank]) -> Setting:
     """Collect what belongs to a measurement; `ranks` are the placed ones. Facts without a host belong to all."""
+    given = next(iter(store.of(Given)), Given())
+    if test.nranks is None and given.nodes and given.gpus_per_node:
+        test = replace(test, nranks=given.nodes * given.gpus_per_node)
     own = [rank for rank in ranks if test.run is not None and rank.run == test.run]
 
     def in_run(fact: Fact) -> bool:
@@ -75,7 +78,7 @@ def setting(store: FactStore, test: CollectiveTest, ranks: Iterable[NcclRank]) -
         [fact for fact in store.of(GpuTopology) if on_hosts(fact)],
         [fact for fact in store.of(RdmaPort) if on_hosts(fact)],
         [fact for fact in store.of(NetInterface) if on_hosts(fact)],
-        store.of(TcpTest), next(iter(store.of(Given)), Given()),
+        store.of(TcpTest), given,
     )  # fmt: skip
 
 

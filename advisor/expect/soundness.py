@@ -26,8 +26,6 @@ def void(test: CollectiveTest) -> tuple[str, ...]:
         reasons.append("split-groups")
     if test.busbw_gbyte_s is None and test.algbw_gbyte_s is None:
         reasons.append("no-busbw")
-    elif test.size_bytes is None:
-        reasons.append("no-size")
     elif test.nranks is None or busbw_factor(test.collective, test.nranks) is None:
         reasons.append("factor-unknown")
     return tuple(reasons)
@@ -47,9 +45,11 @@ def true_busbw(test: CollectiveTest) -> tuple[float | None, bool]:
 def unripe(test: CollectiveTest, band: Band) -> tuple[str, ...]:
     """Why a reading under the healthy line may only be start-up time: messages too small, a curve that still rises.
 
-    A flat curve is a plateau, at any size from a minimum on.
+    A flat curve is a plateau, at any size from a minimum on. An unknown size spoils a low figure and no other.
     """
-    size = test.size_bytes or 0
+    if test.size_bytes is None:
+        return ("no-size",)
+    size = test.size_bytes
     if test.still_rising:
         return ("too-small",) if size < band.size_bytes else ("still-rising",)
     flat = test.still_rising is False and size >= table("bands")["size"]["least_bytes"]

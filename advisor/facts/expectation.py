@@ -37,8 +37,8 @@ class Assessment(Fact):
     bound; typical_gbyte_s: what a healthy run usually reads, from which a loss is counted; share: measured /
     expected_low, at most 1 where it is in band; stage: the binding stage (`nic-sum`, `gpu-nic-path`, `nvlink`,
     `pcie`, `tcp`); algorithms: those the band allows for; sound: may its bandwidth be judged; unsound: why not
-    (`no-mpi`, `one-rank`, `wrong-values`, `failed`, `split-groups`, `no-busbw`, `no-size`, `factor-unknown`,
-    `nodes-unknown`, and, where it reads less than `expected_fine_gbyte_s`, `too-small`, `still-rising`);
+    (`no-mpi`, `one-rank`, `wrong-values`, `failed`, `split-groups`, `no-busbw`, `factor-unknown`,
+    `nodes-unknown`, and, where it reads less than `expected_fine_gbyte_s`, `no-size`, `too-small`, `still-rising`);
     standing: `in-band` (fine or more), `above` (more than high), `low` (less than low), `inconclusive` (between low
     and fine), or None where there is no expectation or the test is unsound; why: the sum behind the band, a line
     each; assumed: terms that were not in the facts.

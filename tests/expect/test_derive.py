@@ -275,3 +275,16 @@ def test_placed_ranks_merge_into_the_store() -> None:
 def test_order_of_facts_does_not_matter() -> None:
     facts = [cluster(92), *(f for i in range(4) for f in node(f"node{i}", listed=4, gdr_channels=16))]
     assert assess(*facts) == assess(*reversed(facts))
+
+
+def test_a_figure_in_a_sentence_is_judged_with_what_the_user_adds() -> None:
+    """Its size is not known: that would spoil a low figure, not a full one."""
+    given = Given(nodes=2, gpus_per_node=8, nics=1, nic_gbit_s=100.0, fabric="ib")
+
+    def standing(busbw: float) -> tuple[str | None, tuple[str, ...]]:
+        test = CollectiveTest(test="t:1", tool="nccl-tests", collective="all_reduce", busbw_gbyte_s=busbw)
+        (found,) = (f for f in derive(FactStore([test, given])) if isinstance(f, Assessment))
+        return found.standing, found.unsound
+
+    assert standing(12.1) == ("in-band", ())
+    assert standing(5.0) == (None, ("no-size",))
